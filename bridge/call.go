@@ -62,7 +62,7 @@ type call struct {
 	// recording is nil if the call is not recorded.
 	recording Recording
 	trail     *trail // how it was set up
-	onSetUp   func(SetUp)
+	observer  Observer
 	onTurn    func(thread.Key)
 	onCount   func(session.Counter)
 }
@@ -88,10 +88,10 @@ func newCall(id string, key thread.Key, log *slog.Logger) *call {
 	c := &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
 		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}),
-		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {}, onSetUp: func(SetUp) {}, trail: newTrail(),
+		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {}, observer: unobserved{}, trail: newTrail(),
 	}
 	c.images = images{key: key, limit: new(atomic.Int64), log: c.log}
-	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}
+	c.tools = toolRunner{key: key, observer: c.observer, log: c.log, post: c.post, offer: c.offer, images: &c.images}
 	return c
 }
 

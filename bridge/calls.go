@@ -105,6 +105,7 @@ func (c *Calls) runOne(one *call, s *session.State) {
 	c.release(one)
 	c.awaitSaved(one.key)
 	one.acks.close()
+	one.observer.Ended(reason)
 	c.cfg.OnEnd(one.key, reason)
 }
 

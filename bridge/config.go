@@ -83,13 +83,10 @@ type Config struct {
 	OnTurn          func(thread.Key)
 	OnEnd           func(thread.Key, EndReason)
 	OnDraftsDropped func(n int)
-	// OnSetUp gets how each call was set up, with its first sound or some seconds later; it may be nil and must return at once.
-	OnSetUp func(SetUp)
+	// Observe returns what follows a new call, asked for by the request of ctx; nil means nothing.
+	Observe func(ctx context.Context, key thread.Key, callID string) Observer
 	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
-	// Trace returns the context in which a tool of the thread's call runs, with the span of the
-	// turn that answers a message, which may not be saved yet; it may be nil and must return at once.
-	Trace func(ctx context.Context, key thread.Key, question string) context.Context
 	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil means
 	// nowhere.
 	Address func() Address
@@ -97,6 +94,32 @@ type Config struct {
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger // nil discards the log
 }
+
+// Turn is an input of the user, or what began a call, with all that was made to answer it.
+type Turn = session.Turn
+
+// Observer follows a call. Its methods must return at once, and are safe for concurrent use.
+type Observer interface {
+	// SetUp gets how the call was set up, with its first sound or some seconds later.
+	SetUp(how SetUp)
+	// Tool returns the context in which a tool of the present turn runs.
+	Tool(ctx context.Context) context.Context
+	// TurnOver gets each turn once it is over, and charges as they come.
+	TurnOver(turn Turn)
+	// Ended gets why the call has ended once everything is saved, [EndNone] if it never began.
+	Ended(reason EndReason)
+}
+
+// unobserved is the Observer of a call that nobody follows.
+type unobserved struct{}
+
+func (unobserved) SetUp(SetUp) {}
+
+func (unobserved) Tool(ctx context.Context) context.Context { return ctx }
+
+func (unobserved) TurnOver(Turn) {}
+
+func (unobserved) Ended(EndReason) {}
 
 // Address is where other processes of the database reach this one's HTTP server.
 type Address struct {
@@ -168,8 +191,8 @@ func (c Config) withDefaults() Config {
 	if c.OnCount == nil {
 		c.OnCount = func(Counter) {}
 	}
-	if c.OnSetUp == nil {
-		c.OnSetUp = func(SetUp) {}
+	if c.Observe == nil {
+		c.Observe = func(context.Context, thread.Key, string) Observer { return unobserved{} }
 	}
 	if c.OnDraftsDropped == nil {
 		c.OnDraftsDropped = func(int) {}

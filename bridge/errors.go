@@ -154,5 +154,6 @@ const (
 	EndMaxDuration     = session.EndMaxDuration
 	EndIdle            = session.EndIdle
 	EndBudget          = session.EndBudget
+	EndNone            = session.EndNone
 	EndUpstreamEndedIt = session.EndUpstreamEndedIt
 )

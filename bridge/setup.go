@@ -166,6 +166,7 @@ func (s *setup) claimHistory(ctx context.Context) ([]thread.Message, error) {
 func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, told bool) {
 	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, told)
 	s.calls.cfg.Writer.PushLast(s.call.key, persistence.PutResponse{Response: done})
+	s.call.observer.TurnOver(Turn{Charges: []records.Response{done}})
 }
 
 // beginDial begins to create the first upstream session. The call takes it over, and outlives the request.
@@ -341,8 +342,8 @@ func (s *setup) state(now time.Time) *session.State {
 	}
 	c.dialer, c.first, c.dialing = &s.dialer, s.up, s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
-	c.tools.trace = cfg.Trace
-	c.thread, c.tools.approvals, c.onTurn, c.onCount, c.onSetUp = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount, cfg.OnSetUp
+	c.tools.observer = c.observer
+	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {

@@ -177,9 +177,11 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 	if err := c.reserve(ctx, incoming, start.Takeover); err != nil {
 		return "", err
 	}
+	incoming.observer = c.cfg.Observe(ctx, incoming.key, incoming.id)
 	defer func() {
 		if err != nil {
 			c.release(incoming)
+			incoming.observer.Ended(EndNone)
 		}
 	}()
 	if start.ThreadID != "" {

@@ -32,7 +32,7 @@ type toolRunner struct {
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
-	trace       func(ctx context.Context, key thread.Key, question string) context.Context // Config.Trace
+	observer    Observer
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelFunc
@@ -60,7 +60,7 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	case session.AwaitApproval:
 		r.awaitApproval(e)
 	case session.StartTool:
-		r.start(e.Call, e.Question)
+		r.start(e.Call)
 	case session.DeliverTool:
 		if err := r.client.Deliver(e.CallID, e.Output); err != nil {
 			r.log.Info("client's tool output refused", "tool_call_id", e.CallID, "error", err)
@@ -75,18 +75,14 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	return true
 }
 
-// start runs a tool. question is the id of the user's message that it helps to answer.
-func (r *toolRunner) start(tc toolkit.Call, question string) {
+// start runs a tool.
+func (r *toolRunner) start(tc toolkit.Call) {
 	if r.client.Declared(tc.Name) {
 		if err := r.client.Expect(tc.ID); err != nil {
 			r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
 		}
 	}
-	ctx := r.ctx
-	if r.trace != nil {
-		ctx = r.trace(ctx, r.key, question)
-	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(r.observer.Tool(r.ctx))
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
 		defer cancel()

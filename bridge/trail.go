@@ -3,20 +3,18 @@ package bridge
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
-	"voicebridge/thread"
 )
 
 // SetUp says when a call reached what, from the request for it to its first sound.
 type SetUp struct {
-	Key    thread.Key
-	CallID string
-	Began  time.Time
+	Began time.Time
 	// Steps are what was reached, in the order in which they began. Those of both sides run beside each other.
 	Steps []SetUpStep
 }
@@ -36,6 +34,15 @@ func (s *SetUp) Ended() time.Time {
 		}
 	}
 	return end
+}
+
+// attrs says for each step when it began and ended, in ms after the request for the call.
+func (s *SetUp) attrs() (attrs []any) {
+	after := func(at time.Time) string { return strconv.FormatFloat(at.Sub(s.Began).Seconds()*1e3, 'f', 1, 64) }
+	for _, step := range s.Steps {
+		attrs = append(attrs, step.Name, after(step.Began)+"-"+after(step.Ended))
+	}
+	return attrs
 }
 
 // What a call reaches beside the steps of its connections.

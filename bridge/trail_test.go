@@ -1,27 +1,54 @@
 package bridge_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"voicebridge/bridge"
+	"voicebridge/thread"
 )
+
+// followed is a call that a test follows.
+type followed struct {
+	key    thread.Key
+	callID string
+	setUps chan followedSetUp
+}
+
+type followedSetUp struct {
+	bridge.SetUp
+
+	key    thread.Key
+	callID string
+}
+
+func (f followed) SetUp(s bridge.SetUp) { f.setUps <- followedSetUp{s, f.key, f.callID} }
+
+func (followed) Tool(ctx context.Context) context.Context { return ctx }
+
+func (followed) TurnOver(bridge.Turn) {}
+
+func (followed) Ended(bridge.EndReason) {}
 
 // TestSetUp says how a call was set up, whatever carries its sides.
 func TestSetUp(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, p pair) {
 		t.Helper()
-		reported := make(chan bridge.SetUp, 2)
-		b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{OnSetUp: func(s bridge.SetUp) { reported <- s }}})
+		reported := make(chan followedSetUp, 2)
+		observe := func(_ context.Context, key thread.Key, callID string) bridge.Observer {
+			return followed{key: key, callID: callID, setUps: reported}
+		}
+		b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{Observe: observe}})
 		c := b.dial(bridge.Start{})
 		c.speak()
 		c.say("Hello")
 		c.waitPackets(1)
 		b.hangUp(c)
 		s := <-reported
-		if s.CallID != c.CallID || s.Key != c.key() || s.Began.IsZero() {
+		if s.callID != c.CallID || s.key != c.key() || s.Began.IsZero() {
 			t.Errorf("it is of another call: %+v", s)
 		}
 		want := []string{"browser.channel", "upstream.channel", "call.history", "call.session", "call.settings", "call.updated", "call.gate", "call.first_word", "call.first_sound"}

@@ -217,7 +217,9 @@ func (w *worker) step(in session.Input) (reason EndReason, over bool) {
 // setUpDone reports how the call was set up, once.
 func (w *worker) setUpDone() {
 	if w.trail.open {
-		w.onSetUp(SetUp{Key: w.key, CallID: w.id, Began: w.trail.began, Steps: w.trail.end(w.fromUser.Begun(), w.up.Begun())})
+		s := SetUp{Began: w.trail.began, Steps: w.trail.end(w.fromUser.Begun(), w.up.Begun())}
+		w.observer.SetUp(s)
+		w.log.Info("call set up", s.attrs()...)
 	}
 }
 
@@ -287,6 +289,8 @@ func (w *worker) perform(e session.Effect) {
 		w.publish(e)
 	case session.Answer:
 		e.To <- e.Yes
+	case session.TurnOver:
+		w.observer.TurnOver(e.Turn)
 	case session.Count:
 		w.onCount(e.What)
 	case session.Log:

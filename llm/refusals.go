@@ -55,13 +55,13 @@ func (r *Refusals) Stream(
 		for again := true; again; {
 			again = false
 			for d, err := range send(accepts.Fit(req), accepts) {
-				refused, ok := errors.AsType[*Error](err)
+				why, ok := errors.AsType[*Error](err)
 				if ok && !came && len(without) < maxRemedies {
-					less, what := accepts.Without(req, refused)
+					less, what := accepts.Without(req, why)
 					again = what != "" && !slices.Contains(without, what)
 					if again {
 						accepts, without = less, append(without, what)
-						lasts = lasts && refused.Kind != KindTooLong // it depends on the conversation
+						lasts = lasts && why.Kind != KindTooLong // it depends on the conversation
 						break
 					}
 				}
@@ -96,63 +96,92 @@ var (
 	ofLimit = regexp.MustCompile(`max_?(completion|output|new)?_?tokens|num_predict|output tokens`)
 )
 
+// refused is a request that a server has refused, as it was sent.
+type refused struct {
+	Request
+
+	accepts Accepts
+	tools   []Tool // of the request, sent or not
+	said    string
+	refuses bool
+}
+
+// says reports whether one of the words was said.
+func (r *refused) says(words ...string) bool {
+	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(r.said, word) })
+}
+
+func (r *refused) namesTool() bool {
+	return slices.ContainsFunc(r.tools, func(t Tool) bool { return r.says(strings.ToLower(t.Name)) })
+}
+
+func (r *refused) hasImages() bool {
+	return slices.ContainsFunc(r.Messages, func(m Message) bool { return len(m.Images) > 0 })
+}
+
+func (r *refused) hasSystem() bool {
+	return r.System != "" || slices.ContainsFunc(r.Messages, func(m Message) bool { return m.Role == RoleSystem })
+}
+
+// remedies are what is left out or changed, the first whose refusal it is.
+var remedies = []struct {
+	what string
+	of   func(r *refused) bool
+	less func(a *Accepts)
+}{
+	{"the old name of max_tokens", func(r *refused) bool {
+		return r.MaxTokens > 0 && !r.accepts.NewLimit && r.says("max_completion_tokens")
+	}, func(a *Accepts) { a.NewLimit = true }},
+	{"max_tokens", func(r *refused) bool {
+		return r.MaxTokens > 0 && ofLimit.MatchString(r.said)
+	}, func(a *Accepts) { a.NoLimit = true }},
+	{"top_p", func(r *refused) bool {
+		return r.Temperature != nil && r.TopP != nil && r.says("temperature") && r.says("top_p", "topp")
+	}, func(a *Accepts) { a.OneOfThem = true }},
+	{"temperature, top_p", func(r *refused) bool {
+		return r.Temperature != nil && r.says("temperature") || r.TopP != nil && r.says("top_p", "topp")
+	}, func(a *Accepts) { a.NoTemperature, a.NoTopP = true, true }},
+	{"stream_options", func(r *refused) bool {
+		return !r.accepts.NoStreamOptions && r.says("stream_options", "include_usage")
+	}, func(a *Accepts) { a.NoStreamOptions = true }},
+	{"include", func(r *refused) bool {
+		return !r.accepts.NoReasoning && r.says("encrypted_content", "encrypted content")
+	}, func(a *Accepts) { a.NoReasoning = true }},
+	{"reasoning_effort", func(r *refused) bool { // it must be none, or must not be sent
+		return r.says("reasoning_effort")
+	}, func(a *Accepts) { a.QuietWithTools = !a.QuietWithTools }},
+	{"tools", func(r *refused) bool {
+		ofAll := ofTools.MatchString(r.said) && !oneTool.MatchString(r.said) && !r.namesTool()
+		return len(r.Tools) > 0 && !r.NeedsTools && r.refuses && ofAll
+	}, func(a *Accepts) { a.NoTools = true }},
+	{"images", func(r *refused) bool {
+		return r.hasImages() && r.refuses && ofImages.MatchString(r.said) && !oneImage.MatchString(r.said)
+	}, func(a *Accepts) { a.NoImages = true }},
+	{"system messages", func(r *refused) bool {
+		return r.hasSystem() && r.refuses && ofSystem.MatchString(r.said)
+	}, func(a *Accepts) { a.NoSystem = true }},
+	{"messages of one role in a row", func(r *refused) bool {
+		return !r.accepts.Strict && ofOrder.MatchString(r.said)
+	}, func(a *Accepts) { a.Strict = true }},
+}
+
 // Without returns what is left of a declaration after a server has refused a request, and the name of what it has
 // refused; empty if requests can do no better.
-func (a Accepts) Without(req Request, refused *Error) (less Accepts, what string) { //nolint:gocyclo // a list of remedies, one after the other
-	inTrouble := refused.Status > http.StatusNotImplemented
-	switch refused.Kind {
+func (a Accepts) Without(req Request, why *Error) (less Accepts, what string) {
+	switch why.Kind {
 	case KindAuth, KindQuota, KindRate, KindRefused, KindTimeout:
 		return a, ""
 	case KindTooLong, KindOverloaded, KindBadRequest, KindUnavailable:
-		if inTrouble {
+		if why.Status > http.StatusNotImplemented { // the server is in trouble
 			return a, ""
 		}
 	}
-	said := refused.Said
-	refuses := refusing.MatchString(said)
-	names := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(said, word) })
-	}
-	named := func(t Tool) bool { return strings.Contains(said, strings.ToLower(t.Name)) }
-	sent := a.Fit(req)
-	hasImages := slices.ContainsFunc(sent.Messages, func(m Message) bool { return len(m.Images) > 0 })
-	ofRole := func(m Message) bool { return m.Role == RoleSystem }
-	hasSystem := sent.System != "" || slices.ContainsFunc(sent.Messages, ofRole)
-	ofAll := ofTools.MatchString(said) && !oneTool.MatchString(said) && !slices.ContainsFunc(req.Tools, named)
-	switch {
-	case sent.MaxTokens > 0 && !a.NewLimit && names("max_completion_tokens"):
-		a.NewLimit = true
-		return a, "the old name of max_tokens"
-	case sent.MaxTokens > 0 && ofLimit.MatchString(said):
-		a.NoLimit = true
-		return a, "max_tokens"
-	case sent.Temperature != nil && sent.TopP != nil && names("temperature") && names("top_p", "topp"):
-		a.OneOfThem = true
-		return a, "top_p"
-	case sent.Temperature != nil && names("temperature"), sent.TopP != nil && names("top_p", "topp"):
-		a.NoTemperature, a.NoTopP = true, true
-		return a, "temperature, top_p"
-	case !a.NoStreamOptions && names("stream_options", "include_usage"):
-		a.NoStreamOptions = true
-		return a, "stream_options"
-	case !a.NoReasoning && names("encrypted_content", "encrypted content"):
-		a.NoReasoning = true
-		return a, "include"
-	case names("reasoning_effort"): // it must be none, or must not be sent
-		a.QuietWithTools = !a.QuietWithTools
-		return a, "reasoning_effort"
-	case len(sent.Tools) > 0 && !req.NeedsTools && refuses && ofAll:
-		a.NoTools = true
-		return a, "tools"
-	case hasImages && refuses && ofImages.MatchString(said) && !oneImage.MatchString(said):
-		a.NoImages = true
-		return a, "images"
-	case hasSystem && refuses && ofSystem.MatchString(said):
-		a.NoSystem = true
-		return a, "system messages"
-	case !a.Strict && ofOrder.MatchString(said):
-		a.Strict = true
-		return a, "messages of one role in a row"
+	r := refused{a.Fit(req), a, req.Tools, why.Said, refusing.MatchString(why.Said)}
+	for _, remedy := range remedies {
+		if remedy.of(&r) {
+			remedy.less(&a)
+			return a, remedy.what
+		}
 	}
 	return a, ""
 }

@@ -72,7 +72,7 @@ func compile(raw json.RawMessage) (*checker, error) {
 		return nil, errors.New(`the parameters must be a JSON Schema with "type":"object"`)
 	}
 	size := sizeMeter{programs: map[string]int{}}
-	if err := size.add("#", root, false); err != nil {
+	if err := size.add("#", root); err != nil {
 		return nil, fmt.Errorf("the parameters cannot be checked: %w", err)
 	}
 	if err := (&workMeter{root: root, work: map[string]int{}}).measure(); err != nil {

@@ -3,9 +3,7 @@ package toolkit
 import (
 	"crypto/sha256"
 	"fmt"
-	"reflect"
 	"regexp/syntax"
-	"slices"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -72,56 +70,29 @@ type sizeMeter struct {
 	programs                 map[string]int // by pattern
 }
 
-// ofValues are the keywords with values in place of schemas.
-var ofValues = []string{"default", "const", "enum", "examples"}
-
 func (m *sizeMeter) weight() int {
 	return m.subschemas*subschemaBytes + m.instructions*instructionBytes
 }
 
-// add adds a value of a schema; names says that the keys of an object are no keywords.
-func (m *sizeMeter) add(at string, value any, names bool) error {
-	switch v := value.(type) {
-	case bool:
-		m.subschemas++
-	case []any:
-		for i, each := range v {
-			if err := m.add(fmt.Sprintf("%s/%d", at, i), each, false); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		m.subschemas++
-		for key, each := range v {
-			if !names && slices.Contains(ofValues, key) {
-				continue
-			}
-			if err := m.patterns(at+"/"+key, key, each); err != nil {
-				return err
-			}
-			below := !names && (slices.Contains(mapOfSchemas, key) || key == "$defs" || key == "definitions")
-			if err := m.add(at+"/"+key, each, below); err != nil {
-				return err
-			}
-		}
-	}
-	if m.subschemas > maxSubschemas {
+// add adds a schema, if the value is one, with all below it.
+func (m *sizeMeter) add(at string, value any) error {
+	if m.subschemas++; m.subschemas > maxSubschemas {
 		return fmt.Errorf("it has more than %d subschemas", maxSubschemas)
 	}
-	return nil
-}
-
-// patterns adds those of a keyword.
-func (m *sizeMeter) patterns(at, key string, value any) error {
-	if text, ok := value.(string); ok && key == "pattern" {
-		return m.pattern(at, text)
+	node, _ := value.(map[string]any)
+	if text, is := node["pattern"].(string); is {
+		if err := m.pattern(at+"/pattern", text); err != nil {
+			return err
+		}
 	}
-	if key != "patternProperties" {
-		return nil
-	}
-	byPattern, _ := value.(map[string]any)
+	byPattern, _ := node["patternProperties"].(map[string]any)
 	for text := range byPattern {
-		if err := m.pattern(at, text); err != nil {
+		if err := m.pattern(at+"/patternProperties", text); err != nil {
+			return err
+		}
+	}
+	for pointer, child := range children(node, "$defs", "definitions") {
+		if err := m.add(at+pointer, child); err != nil {
 			return err
 		}
 	}
@@ -170,93 +141,98 @@ type checker struct {
 
 // affordable reports whether a check of a value stays within maxCheckWork.
 func (c *checker) affordable(value any) bool {
-	m := checkMeter{c, &workMeter{root: c.root}, map[uintptr]int{}, maxCheckWork}
-	return m.visit(c.root, value)
+	m := checkMeter{c, &workMeter{root: c.root}, maxCheckWork}
+	m.visit(c.root, value)
+	return m.left >= 0
 }
 
-// checkMeter goes where a check goes, or further, and takes its work from what is left.
+// checkMeter goes where a check goes, or further, and takes its work from what is left, until nothing is.
 type checkMeter struct {
 	*checker
 
-	refs  *workMeter
-	sizes map[uintptr]int
-	left  int
+	refs *workMeter
+	left int
 }
 
-func (m *checkMeter) visit(schema, value any) bool {
-	node, _ := schema.(map[string]any)
-	m.left -= visitWork + byteWork*(m.size(value)+m.size(node["enum"])+m.size(node["const"])+m.size(node["required"])+m.size(node["dependentRequired"]))
-	ok := m.left >= 0
-	if ref, isRef := node["$ref"].(string); isRef && ok {
-		_, target, err := m.refs.find(ref)
-		ok = err == nil && m.visit(target, value)
+// visit takes the work of a check against a schema, if that is one.
+func (m *checkMeter) visit(schema, value any) {
+	node, is := schema.(map[string]any)
+	if !is || m.left < 0 {
+		return
+	}
+	m.left -= visitWork + byteWork*size(value)
+	for _, key := range []string{"enum", "const", "required", "dependentRequired"} {
+		m.left -= byteWork * size(node[key])
+	}
+	if ref, is := node["$ref"].(string); is {
+		_, target, _ := m.refs.find(ref) // it was found before
+		m.visit(target, value)
 	}
 	for _, key := range []string{"not", "if", "then", "else"} {
-		ok = ok && m.each(node[key], value)
+		m.visit(node[key], value)
 	}
 	for _, key := range []string{"allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"} {
-		ok = ok && m.all(node[key], value)
+		m.visitEach(node[key], value)
 	}
 	switch v := value.(type) {
 	case string:
 		pattern, _ := node["pattern"].(string)
-		m.left -= instructionWork * m.programs[pattern] * len(v)
+		m.match(pattern, v)
 	case []any:
-		for i, item := range v {
-			for _, key := range []string{"items", "additionalItems", "contains", "unevaluatedItems"} {
-				ok = ok && m.each(node[key], item)
-			}
-			for _, key := range []string{"prefixItems", "items"} {
-				if list, _ := node[key].([]any); ok && i < len(list) {
-					ok = m.visit(list[i], item)
-				}
-			}
-		}
+		m.items(node, v)
 	case map[string]any:
-		for name, property := range v {
-			ok = ok && m.property(node, name, property)
-		}
+		m.properties(node, v)
 	}
-	return ok && m.left >= 0
 }
 
-func (m *checkMeter) property(node map[string]any, name string, value any) bool {
-	properties, _ := node["properties"].(map[string]any)
-	own, has := properties[name]
-	ok := !has || m.visit(own, value)
-	byPattern, _ := node["patternProperties"].(map[string]any)
-	for pattern, schema := range byPattern {
-		m.left -= instructionWork * m.programs[pattern] * len(name)
-		ok = ok && m.visit(schema, value)
-	}
-	if !has {
-		ok = ok && m.each(node["additionalProperties"], value)
-	}
-	return ok && m.each(node["unevaluatedProperties"], value) && m.each(node["propertyNames"], name)
-}
-
-// each visits a schema, if it is one and there is one.
-func (m *checkMeter) each(schema, value any) bool {
-	node, is := schema.(map[string]any)
-	return !is || m.visit(node, value)
-}
-
-// all visits the schemas of a list or an object.
-func (m *checkMeter) all(schemas, value any) bool {
-	ok := true
+// visitEach visits the schemas of a list or an object.
+func (m *checkMeter) visitEach(schemas, value any) {
 	list, _ := schemas.([]any)
 	for _, schema := range list {
-		ok = ok && m.each(schema, value)
+		m.visit(schema, value)
 	}
 	byName, _ := schemas.(map[string]any)
 	for _, schema := range byName {
-		ok = ok && m.each(schema, value)
+		m.visit(schema, value)
 	}
-	return ok
+}
+
+func (m *checkMeter) items(node map[string]any, items []any) {
+	for i, item := range items {
+		for _, key := range []string{"items", "additionalItems", "contains", "unevaluatedItems"} {
+			m.visit(node[key], item)
+		}
+		for _, key := range []string{"prefixItems", "items"} {
+			if list, _ := node[key].([]any); i < len(list) {
+				m.visit(list[i], item)
+			}
+		}
+	}
+}
+
+func (m *checkMeter) properties(node, values map[string]any) {
+	own, _ := node["properties"].(map[string]any)
+	byPattern, _ := node["patternProperties"].(map[string]any)
+	for name, value := range values {
+		m.visit(node["propertyNames"], name)
+		for pattern, schema := range byPattern {
+			m.match(pattern, name)
+			m.visit(schema, value)
+		}
+		m.visit(own[name], value)
+		if own[name] == nil {
+			m.visit(node["additionalProperties"], value)
+		}
+		m.visit(node["unevaluatedProperties"], value)
+	}
+}
+
+func (m *checkMeter) match(pattern, text string) {
+	m.left -= instructionWork * m.programs[pattern] * len(text)
 }
 
 // size returns about how long a value is when it is printed, in bytes.
-func (m *checkMeter) size(value any) int {
+func size(value any) int {
 	const short = 8
 	total := short
 	switch v := value.(type) {
@@ -265,23 +241,13 @@ func (m *checkMeter) size(value any) int {
 	case string:
 		return len(v)
 	case []any:
-		at := reflect.ValueOf(v).Pointer()
-		if known, ok := m.sizes[at]; ok && len(v) > 0 {
-			return known
-		}
 		for _, each := range v {
-			total += m.size(each)
+			total += size(each)
 		}
-		m.sizes[at] = total
 	case map[string]any:
-		at := reflect.ValueOf(v).Pointer()
-		if known, ok := m.sizes[at]; ok {
-			return known
-		}
 		for name, each := range v {
-			total += len(name) + m.size(each)
+			total += len(name) + size(each)
 		}
-		m.sizes[at] = total
 	}
 	return total
 }

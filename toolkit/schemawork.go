@@ -3,7 +3,6 @@ package toolkit
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -153,23 +152,29 @@ func (m *workMeter) find(ref string) (pointer string, value any, err error) {
 	}
 }
 
-// children returns the subschemas of a node by pointer, in no particular order.
-func children(node map[string]any) map[string]any {
+// children returns the subschemas of a node by pointer, with those that more keywords define, in no particular order.
+func children(node map[string]any, more ...string) map[string]any {
 	found := map[string]any{}
+	add := func(pointer string, value any) {
+		switch value.(type) {
+		case map[string]any, bool:
+			found[pointer] = value
+		}
+	}
 	for _, key := range oneSchema {
-		found["/"+key] = node[key]
+		add("/"+key, node[key])
 	}
 	for _, key := range listOfSchemas {
 		list, _ := node[key].([]any)
 		for i, value := range list {
-			found["/"+key+"/"+strconv.Itoa(i)] = value
+			add("/"+key+"/"+strconv.Itoa(i), value)
 		}
 	}
 	escape := strings.NewReplacer("~", "~0", "/", "~1")
-	for _, key := range mapOfSchemas {
+	for _, key := range slices.Concat(mapOfSchemas, more) {
 		byName, _ := node[key].(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(byName)) {
-			found["/"+key+"/"+escape.Replace(name)] = byName[name]
+		for name, value := range byName {
+			add("/"+key+"/"+escape.Replace(name), value)
 		}
 	}
 	return found

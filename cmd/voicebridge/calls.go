@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"strconv"
-	"time"
 
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
@@ -48,7 +46,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Address:     a.reachedAt,
 		ToolTimeout: a.cfg.Tools.Timeout,
 		OnTool:      a.observer.Tool,
-		Trace:       a.observer.SpokenTurn,
+		Observe:     a.observer.Call,
 		Cost:        a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
 		ImageQuota: a.cfg.ImageQuota(),
 		OnTurn: func(key thread.Key) {
@@ -57,30 +55,14 @@ func (a *app) bridgeConfig() bridge.Config {
 		},
 		OnEnd: func(key thread.Key, reason bridge.EndReason) {
 			a.metrics.CallEnded(string(reason))
-			a.observer.CallEnded(reason)
 			a.queue.CallEnded(key)
 			a.texts.CallEnded()
-		},
-		OnSetUp: func(s bridge.SetUp) {
-			a.observer.SetUp(s)
-			a.log.Info("call set up", setUpAttrs(s)...)
 		},
 		OnCount:         func(c bridge.Counter) { a.metrics.CallEvent(string(c)) },
 		OnDraftsDropped: a.metrics.DraftsDropped,
 		Writer:          a.spool,
 		Logger:          a.log,
 	}
-}
-
-// setUpAttrs says in a line of the log when a call reached what: for each step when it began and ended, in ms after the
-// request for the call.
-func setUpAttrs(s bridge.SetUp) []any {
-	after := func(at time.Time) string { return strconv.FormatFloat(at.Sub(s.Began).Seconds()*1e3, 'f', 1, 64) }
-	attrs := []any{"call_id", s.CallID, "thread_id", s.Key.Thread}
-	for _, step := range s.Steps {
-		attrs = append(attrs, step.Name, after(step.Began)+"-"+after(step.Ended))
-	}
-	return attrs
 }
 
 // openRecordings opens what keeps the sound of calls.

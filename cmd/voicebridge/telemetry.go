@@ -6,10 +6,8 @@ import (
 	"net"
 	"time"
 
-	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
-	"voicebridge/thread"
 )
 
 // lastTraces is how long a stopping process waits for its last traces to be sent.
@@ -41,7 +39,6 @@ func (a *app) openTelemetry(ctx context.Context) error {
 		a.log.Info("turns are traced", "endpoint", t.Endpoint, "sample", t.Sample)
 	}
 	a.observer = telemetry.NewObserver(metrics, a.traces, a.cfg.Driver())
-	a.onClose(func() error { a.observer.Close(); return nil })
 	return nil
 }
 
@@ -78,20 +75,4 @@ func (a *app) serveOperators(ctx context.Context) error {
 		return nil
 	}
 	return telemetry.Serve(ctx, a.operators, a.metrics.Handler(), a.log)
-}
-
-// tracedCalls remembers which span asked for each call.
-type tracedCalls struct {
-	*bridge.Calls
-
-	observer *telemetry.Observer
-}
-
-// Start is as in [bridge.Calls].
-func (c tracedCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, error) {
-	started, err := c.Calls.Start(ctx, s)
-	if err == nil {
-		c.observer.CallStarted(ctx, thread.Key{Owner: s.Owner, Thread: started.ThreadID}, started.CallID)
-	}
-	return started, err
 }

@@ -91,16 +91,14 @@ type (
 		CallID, ID string
 		ExpiresAt  time.Time
 	}
-	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call. Question
-	// is the id of the user's message that it helps to answer, empty if there is none.
-	StartTool struct {
-		Call     toolkit.Call
-		Question string
-	}
+	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call.
+	StartTool struct{ Call toolkit.Call }
 	// CancelTool ends a running tool.
 	CancelTool struct{ CallID string }
 	// DeliverTool passes the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }
+	// TurnOver reports what was made in a turn. Tools that are started before belong to it or to an earlier one.
+	TurnOver struct{ Turn Turn }
 	// Gate opens the gate for audio, or shuts it in both directions.
 	Gate struct{ Open bool }
 	// Record begins or goes on with the recording, or pauses it.
@@ -189,6 +187,8 @@ func (StartTool) isEffect() {}
 func (CancelTool) isEffect() {}
 
 func (DeliverTool) isEffect() {}
+
+func (TurnOver) isEffect() {}
 
 func (Gate) isEffect() {}
 

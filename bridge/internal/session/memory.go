@@ -134,17 +134,14 @@ func (e entry) end() string {
 	return e.id
 }
 
-// question returns the id of the user's last message before the given one, empty if none is known.
-func (m *memory) question(before *message) (id string) {
-	for _, e := range m.entries {
-		switch {
-		case e.mine != nil && e.mine == before:
-			return id
-		case e.mine != nil && e.mine.role == thread.RoleUser, e.old != nil && e.old.Role == thread.RoleUser:
-			id = e.id
+// question returns the id of the user's last message, empty if none is known.
+func (m *memory) question() string {
+	for _, e := range slices.Backward(m.entries) {
+		if e.mine != nil && e.mine.role == thread.RoleUser || e.old != nil && e.old.Role == thread.RoleUser {
+			return e.id
 		}
 	}
-	return id
+	return ""
 }
 
 // message returns the entry for a model: without calls that have no result yet. ok is false if

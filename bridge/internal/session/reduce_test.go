@@ -429,6 +429,21 @@ func show(t *testing.T, e Effect) string {
 		return "await sound of " + e.ResponseID
 	case HangUp:
 		return fmt.Sprintf("hang up %d %s hold=%t", e.Gen, e.Reason, e.Hold)
+	case TurnOver:
+		text := "turn over:"
+		for _, r := range e.Turn.Responses {
+			text += " " + r.UpstreamID
+		}
+		for _, c := range e.Turn.Tools {
+			text += " " + c.ToolCallID
+		}
+		for _, r := range e.Turn.Charges {
+			text += " " + string(r.Kind)
+		}
+		if len(e.Turn.Latency) > 0 {
+			text += fmt.Sprint(" ", e.Turn.Latency)
+		}
+		return text
 	case Count:
 		return "count " + string(e.What)
 	case Write:

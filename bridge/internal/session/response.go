@@ -64,6 +64,7 @@ func (q *responses) newResponse(id string, made *realtime.Response) *response {
 	r.stage(stageResponse, q.now)
 	q.turnEnded(time.Time{})
 	q.byID[id], q.newest = r, id
+	q.joinTurn(r)
 	q.keep(r)
 	return r
 }

@@ -18,6 +18,7 @@ import (
 type responses struct {
 	*line
 	transcript *transcript
+	turn       turn
 
 	needs  []need
 	byID   map[string]*response

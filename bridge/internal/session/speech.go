@@ -40,7 +40,7 @@ func (p *speech) going() bool {
 
 // lost reports whether the last thing that the caller said is not known, as only the present upstream session has heard it.
 func (p *speech) lost() bool {
-	last := p.transcript.memory.question(nil)
+	last := p.transcript.memory.question()
 	return p.held() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing, func(m *message) bool {
 		return m.id == last && !m.transcriptionBy.IsZero()
 	})
@@ -220,6 +220,7 @@ func (p *speech) charge(m *message, ev *event) {
 		rec.CostUSD = p.TranscriptionCost(rec.Model, usage)
 	}
 	p.save(persistence.PutResponse{Response: rec})
+	p.answers.turn.charges = append(p.answers.turn.charges, rec)
 	p.limiter.charge(rec.CostUSD)
 }
 

@@ -73,7 +73,7 @@ func (t *tools) start(run *toolRun) {
 	if t.FillerAfter > 0 {
 		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
-	t.do(StartTool{run.Call, t.transcript.memory.question(run.message)})
+	t.do(StartTool{run.Call})
 	t.watch(t.announce(run))
 	if run.early != nil {
 		t.do(DeliverTool{run.Call.ID, *run.early})
@@ -168,6 +168,9 @@ func (t *tools) close(run *toolRun) {
 	record := run.saved()
 	t.record(run)
 	t.publishClosed(run)
+	brief := record
+	brief.Input, brief.Output = "", ""
+	t.answers.turn.tools = append(t.answers.turn.tools, brief)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error

@@ -13,11 +13,9 @@ package telemetry
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-
-	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
@@ -30,24 +28,28 @@ import (
 type Observer struct {
 	metrics *Metrics
 	traces  *Traces // may be nil
-	voice   conversations
 	// upstream is the name of what answers calls.
 	upstream string
+
+	mu    sync.Mutex
+	calls map[thread.Key]*voiceCall // those that are followed
 }
 
 var _ chat.RequestObserver = (*Observer)(nil)
 
 // NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
-	o := &Observer{metrics: m, traces: t, upstream: upstream}
-	o.voice.newID = t.newID
-	o.voice.ended = func(key thread.Key, s *voiceTurn) { t.voice(key, upstream, s) }
-	o.voice.open, o.voice.next, o.voice.parents = map[thread.Key]*voiceTurn{}, map[thread.Key]nextTurn{}, map[thread.Key]parent{}
-	return o
+	return &Observer{metrics: m, traces: t, upstream: upstream, calls: make(map[thread.Key]*voiceCall)}
 }
 
-// Close ends the turns that are still open.
-func (o *Observer) Close() { o.voice.endAll() }
+// forget ends following a call. Another one may have followed on its thread.
+func (o *Observer) forget(c *voiceCall) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.calls[c.key] == c {
+		delete(o.calls, c.key)
+	}
+}
 
 func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	traceID := o.traces.turn(ctx, report)
@@ -122,8 +124,7 @@ func (o *Observer) Lost(changes int) { o.metrics.lost.Add(float64(changes)) }
 // Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
 // database or in the file. The metric calls a failed attempt lost, although it will be repeated.
 func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
-	changes = slices.DeleteFunc(slices.Clone(changes), func(c persistence.Change) bool { return !ofCall(c) })
-	if len(changes) == 0 {
+	if !slices.ContainsFunc(changes, ofCall) {
 		return
 	}
 	where := savedInDatabase
@@ -134,15 +135,11 @@ func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bo
 		where = savedInFile
 	}
 	o.metrics.spoken.WithLabelValues(where).Observe(ended.Sub(began).Seconds())
-	if !safe {
-		return // they will be retried
-	}
-	n := o.voice.saved(key, interval{began, ended}, changes)
-	for _, r := range n.responses {
-		o.response(kindVoice, o.upstream, r)
-	}
-	for stage, took := range n.stages {
-		observe(o.metrics.latency.WithLabelValues(kindVoice, stage), took, n.trace)
+	o.mu.Lock()
+	call := o.calls[key]
+	o.mu.Unlock()
+	if safe && call != nil { // else they will be tried again
+		call.saved(interval{began, ended})
 	}
 }
 
@@ -161,32 +158,6 @@ func ofCall(c persistence.Change) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// CallStarted records the span of ctx as the parent of the turns of a call.
-func (o *Observer) CallStarted(ctx context.Context, key thread.Key, callID string) {
-	o.voice.asked(key, callID, trace.SpanContextFromContext(ctx))
-}
-
-// SetUp makes the trace of how a call was set up, below the request for it.
-func (o *Observer) SetUp(s bridge.SetUp) { o.traces.setUp(o.voice.asker(s.Key, s.CallID), s) }
-
-// SpokenTurn returns ctx with the span of the turn in which the thread's call answers a message of the
-// user. Text turns get theirs from [Traces.Begin].
-func (o *Observer) SpokenTurn(ctx context.Context, key thread.Key, question string) context.Context {
-	if o.traces == nil {
-		return ctx
-	}
-	return trace.ContextWithSpanContext(ctx, o.voice.span(key, question))
-}
-
-// CallEnded counts a call that its upstream ended. The reasons are the bridge's, a closed list.
-func (o *Observer) CallEnded(reason bridge.EndReason) {
-	switch reason {
-	case bridge.EndUpstreamLost, bridge.EndUpstreamSetup, bridge.EndUpstreamRefused, bridge.EndUpstreamEndedIt, bridge.EndSessionRejected, bridge.EndSessionExpired:
-		o.metrics.failures.WithLabelValues(kindVoice, o.upstream, string(reason)).Inc()
-	default:
 	}
 }
 

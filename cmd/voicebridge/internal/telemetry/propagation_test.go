@@ -8,8 +8,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"voicebridge/chat"
-	"voicebridge/persistence"
-	"voicebridge/persistence/records"
 )
 
 const (
@@ -95,15 +93,13 @@ func TestTextTurnOfATrace(t *testing.T) {
 func TestVoiceTurnOfATrace(t *testing.T) {
 	t.Parallel()
 	o, _, spans := setup(t)
-	o.CallStarted(o.traces.Read(t.Context(), named("00-"+askedTrace+"-"+askedSpan+"-01")), call, "call-1")
-	spokenTurn(o)
-	o.Saved(call, after(2000), after(2001), false, true, []persistence.Change{persistence.PutCall{Call: records.Call{ID: "call-1", EndedAt: new(after(2000))}}})
+	c := o.Call(o.traces.Read(t.Context(), named("00-"+askedTrace+"-"+askedSpan+"-01")), call, "call-1")
+	c.TurnOver(spokenTurn())
 	if turn := root(t, spans.GetSpans(), "voice turn"); turn.SpanContext.TraceID().String() != askedTrace || turn.Parent.SpanID().String() != askedSpan {
 		t.Errorf("the turn is %v below %v", turn.SpanContext, turn.Parent)
 	}
 	spans.Reset()
-	spokenTurn(o)
-	o.Close()
+	o.Call(t.Context(), call, "call-2").TurnOver(spokenTurn())
 	if turn := root(t, spans.GetSpans(), "voice turn"); turn.Parent.IsValid() {
 		t.Errorf("the turn of another call is below %v", turn.Parent)
 	}

@@ -3,7 +3,6 @@ package telemetry
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,335 +11,161 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"voicebridge/bridge"
-	"voicebridge/persistence"
-	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
 
-const (
-	// quiet is how long a turn of a call must be idle to count as over; longest is that of one in which something
-	// runs, whose end should come.
-	quiet   = 10 * time.Second
-	longest = 15 * time.Minute
-	// maxParts bounds how many parts of each kind are kept for a turn.
-	maxParts = 64
-)
+// maxSaves bounds how many transactions of a turn are kept.
+const maxSaves = 64
 
-// conversations groups what calls save into turns: their responses, tool calls and messages. It is
-// safe for concurrent use.
-type conversations struct {
-	newID func(parent trace.SpanContext) traceID
-	ended func(thread.Key, *voiceTurn)
+// voiceCall makes the metrics and traces of a call.
+type voiceCall struct {
+	*Observer
 
-	mu   sync.Mutex
-	open map[thread.Key]*voiceTurn
-	// next are the turns that have a trace before the user's message is saved.
-	next map[thread.Key]nextTurn
-	// parents are the spans that asked for the calls, by the calls' threads.
-	parents map[thread.Key]parent
+	key   thread.Key
+	id    string
+	asker trace.SpanContext // asked for the call; may be invalid
+
+	mu    sync.Mutex
+	turn  traceID // the present turn's, once it is needed
+	saves []interval
 }
 
-// parent is the span that asked for a call.
-type parent struct {
-	call string
-	span trace.SpanContext
+type interval struct{ begun, ended time.Time }
+
+// Call follows a new call, which the span of ctx asked for.
+func (o *Observer) Call(ctx context.Context, key thread.Key, callID string) bridge.Observer {
+	c := &voiceCall{Observer: o, key: key, id: callID, asker: trace.SpanContextFromContext(ctx)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls[key] = c
+	return c
 }
 
-// nextTurn is a turn in which a tool runs before the message that it answers is saved.
-type nextTurn struct {
-	question string
-	trace    traceID
-}
-
-// asked records which span asked for a call.
-func (c *conversations) asked(key thread.Key, call string, span trace.SpanContext) {
-	if !span.IsValid() {
-		return
+// present returns the trace of the present turn; the caller holds mu.
+func (c *voiceCall) present() traceID {
+	if !c.turn.span.IsValid() {
+		c.turn = c.traces.newID(c.asker)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.parents[key] = parent{call, span}
+	return c.turn
 }
 
-// asker returns the span that asked for a call; it may be invalid.
-func (c *conversations) asker(key thread.Key, call string) trace.SpanContext {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.parents[key]; p.call == call {
-		return p.span
-	}
-	return trace.SpanContext{}
+// about are attributes of all spans about the call.
+func (c *voiceCall) about(more ...attribute.KeyValue) []attribute.KeyValue {
+	return append(more, attribute.String("voicebridge.thread_id", c.key.Thread), attribute.String("voicebridge.call_id", c.id))
 }
 
-// setUp makes the trace of how a call was set up.
-func (t *Traces) setUp(parent trace.SpanContext, s bridge.SetUp) {
+// SetUp makes the trace of how the call was set up, below the request for it.
+func (c *voiceCall) SetUp(s bridge.SetUp) {
+	t := c.traces
 	if t == nil || len(s.Steps) == 0 {
 		return
 	}
-	about := []attribute.KeyValue{attribute.String("voicebridge.thread_id", s.Key.Thread), attribute.String("voicebridge.call_id", s.CallID)}
-	t.span(t.newID(parent).context(), "call set-up", s.Began, s.Ended(), trace.SpanKindInternal, "", about, func(ctx context.Context) {
+	root := t.newID(c.asker).context()
+	t.span(root, "call set-up", s.Began, s.Ended(), trace.SpanKindInternal, "", c.about(), func(ctx context.Context) {
 		for _, step := range s.Steps {
 			t.span(ctx, step.Name, step.Began, step.Ended, trace.SpanKindInternal, "", nil, nil)
 		}
 	})
 }
 
-// voiceTurn is a turn of a call: the user's speech, and everything done to answer it.
-type voiceTurn struct {
-	trace     traceID
-	question  string // the id of the user's message
-	asked     time.Time
-	previous  string // the question of the previous turn, whose tools may still begin
-	call      string
-	message   string                      // the id of the first answer that has stages
-	stages    map[string]int64            // of the answer, in milliseconds
-	responses map[string]records.Response // ended ones
-	tools     map[string]thread.ToolCall  // ended ones
-	running   map[string]bool             // responses and tools that have begun and not ended
-	saves     []interval
-	timer     *time.Timer
-}
-
-// run records that a part of the turn runs, or no longer does.
-func (s *voiceTurn) run(id string, runs bool) {
-	if runs {
-		s.running[id] = true
-	} else {
-		delete(s.running, id)
+// Tool returns ctx with the span of the present turn.
+func (c *voiceCall) Tool(ctx context.Context) context.Context {
+	if c.traces == nil {
+		return ctx
 	}
-	s.wait()
-}
-
-// wait lets the turn end unless something happens.
-func (s *voiceTurn) wait() {
-	if len(s.running) > 0 {
-		s.timer.Reset(longest)
-	} else {
-		s.timer.Reset(quiet)
-	}
-}
-
-type interval struct{ begun, ended time.Time }
-
-// additions are what a save adds to the turn with that trace.
-type additions struct {
-	trace     string
-	responses []records.Response
-	stages    map[string]time.Duration
-}
-
-// saved takes what was saved, and returns what that adds to the current turn.
-func (c *conversations) saved(key thread.Key, took interval, changes []persistence.Change) (n additions) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, change := range changes {
-		switch change := change.(type) {
-		case persistence.PutMessage:
-			c.message(key, change.Message, &n)
-		case persistence.PutResponse:
-			c.response(key, change.Response, &n)
-		case persistence.PutToolCall:
-			t := c.turn(key)
-			t.run(change.ToolCall.ID, change.ToolCall.FinishedAt == nil)
-			if change.ToolCall.FinishedAt != nil && len(t.tools) < maxParts {
-				t.tools[change.ToolCall.ID] = change.ToolCall
-			}
-		case persistence.PutCall:
-			if change.Call.EndedAt != nil {
-				c.end(key)
-				delete(c.next, key)
-				if c.parents[key].call == change.Call.ID {
-					delete(c.parents, key)
-				}
-			}
-		}
-	}
-	if t := c.open[key]; t != nil && len(t.saves) < maxParts {
-		t.saves = append(t.saves, took)
-	}
-	return n
+	return trace.ContextWithSpanContext(ctx, c.present().spanContext())
 }
 
-// span returns the span of the turn that answers a message of the user. The turn's first tool may run
-// before anything of the turn is saved.
-func (c *conversations) span(key thread.Key, question string) trace.SpanContext {
+// saved takes a transaction with something of the call.
+func (c *voiceCall) saved(took interval) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t := c.open[key]; question == "" || t == nil || question == t.question || question == t.previous || len(t.responses) == 0 {
-		return c.turn(key).trace.spanContext()
+	if len(c.saves) < maxSaves {
+		c.saves = append(c.saves, took)
 	}
-	if c.next[key].question != question {
-		c.next[key] = nextTurn{question, c.newID(c.parents[key].span)}
-	}
-	return c.next[key].trace.spanContext()
 }
 
-// turn returns the current turn; the caller holds mu.
-func (c *conversations) turn(key thread.Key) *voiceTurn {
-	t := c.open[key]
-	if t == nil {
-		t = &voiceTurn{trace: c.newID(c.parents[key].span),
-			responses: map[string]records.Response{}, tools: map[string]thread.ToolCall{}, stages: map[string]int64{}, running: map[string]bool{}}
-		t.timer = time.AfterFunc(quiet, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.open[key] == t {
-				c.end(key)
-			}
-		})
-		c.open[key] = t
+// TurnOver counts a turn, and makes its trace.
+func (c *voiceCall) TurnOver(turn bridge.Turn) {
+	for _, r := range slices.Concat(turn.Responses, turn.Charges) {
+		c.response(kindVoice, c.upstream, r)
 	}
-	t.wait()
-	return t
-}
-
-// end ends the current turn, if any; the caller holds mu.
-func (c *conversations) end(key thread.Key) {
-	t := c.open[key]
-	if t == nil {
+	if len(turn.Responses) == 0 {
 		return
 	}
-	t.timer.Stop()
-	delete(c.open, key)
-	c.ended(key, t)
-}
-
-// endAll ends all turns.
-func (c *conversations) endAll() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, key := range slices.Collect(maps.Keys(c.open)) {
-		c.end(key)
+	id, saves := c.present(), c.saves
+	c.turn, c.saves = traceID{}, nil
+	c.mu.Unlock()
+	for _, stage := range stages {
+		if ms, reached := turn.Latency[stage]; reached {
+			took := time.Duration(ms) * time.Millisecond
+			observe(c.metrics.latency.WithLabelValues(kindVoice, stage), took, id.exemplar())
+		}
+	}
+	if c.traces != nil {
+		c.draw(id, turn, saves)
 	}
 }
 
-// message takes a message: a user's begins a new turn, an answer has stages.
-func (c *conversations) message(key thread.Key, m thread.Message, n *additions) {
-	t := c.open[key]
-	if t != nil && m.Metadata.CreatedAt.Before(t.asked) {
-		return // of an earlier turn: a question that has got its transcription, or an answer that was interrupted
-	}
-	if m.Role == thread.RoleUser {
-		if t == nil || t.question != m.ID && len(t.responses) > 0 {
-			c.end(key)
-			previous := t
-			t = c.turn(key)
-			if previous != nil {
-				t.previous = previous.question
-			}
-			if next := c.next[key]; next.question == m.ID {
-				t.trace = next.trace
-			}
-			delete(c.next, key)
-		}
-		t.question, t.asked = m.ID, m.Metadata.CreatedAt
-		return
-	}
-	if len(m.Metadata.LatencyMS) == 0 || m.Metadata.CallID == "" || t == nil {
-		return
-	}
-	// An answer that begins with tools has its first stages in the message of their calls,
-	// and the others in that of the first words.
-	t.message = cmp.Or(t.message, m.ID)
-	for stage, ms := range m.Metadata.LatencyMS {
-		if _, known := t.stages[stage]; !known && slices.Contains(stages, stage) {
-			t.stages[stage] = ms
-			if n.stages == nil {
-				n.stages = map[string]time.Duration{}
-			}
-			n.trace = t.trace.exemplar()
-			n.stages[stage] = time.Duration(ms) * time.Millisecond
-		}
-	}
-}
-
-// response takes a response, which is counted once, when it has ended.
-func (c *conversations) response(key thread.Key, r records.Response, n *additions) {
-	if r.FinishedAt == nil {
-		c.turn(key).run(r.ID, true)
-		return
-	}
-	if t := c.open[key]; t != nil {
-		t.run(r.ID, false)
-	}
-	if r.CreatedAt.Equal(*r.FinishedAt) { // a transcription, which is reported at its end
-		n.responses = append(n.responses, r)
-		return
-	}
-	t := c.turn(key)
-	if _, known := t.responses[r.ID]; !known {
-		n.responses = append(n.responses, r)
-	}
-	if t.call = r.CallID; len(t.responses) < maxParts {
-		t.responses[r.ID] = r
+// Ended counts a call that its upstream ended. The reasons are the bridge's, a closed list.
+func (c *voiceCall) Ended(reason bridge.EndReason) {
+	c.forget(c)
+	switch reason {
+	case bridge.EndUpstreamLost, bridge.EndUpstreamSetup, bridge.EndUpstreamRefused,
+		bridge.EndUpstreamEndedIt, bridge.EndSessionRejected, bridge.EndSessionExpired:
+		c.metrics.failures.WithLabelValues(kindVoice, c.upstream, string(reason)).Inc()
+	default:
 	}
 }
 
 // stages are the stages of a spoken answer, in their usual order.
 var stages = []string{"commit", "response", "first_audio", "first_packet"}
 
-// begun returns when the user stopped speaking, as far as that is known.
-func (s *voiceTurn) begun(responses []records.Response) time.Time {
-	at := responses[0].CreatedAt
-	for _, r := range responses {
-		if ms, ok := s.stages["response"]; ok && r.MessageID == s.message {
-			at = r.CreatedAt.Add(-time.Duration(ms) * time.Millisecond)
-			break
-		}
+// draw makes the trace of a turn.
+func (c *voiceCall) draw(id traceID, turn bridge.Turn, saves []interval) {
+	begun := turn.Asked
+	if begun.IsZero() {
+		begun = turn.Responses[0].CreatedAt
 	}
-	return at
-}
-
-// voice makes the trace of a turn of a call.
-func (t *Traces) voice(key thread.Key, upstream string, s *voiceTurn) {
-	if t == nil || len(s.responses) == 0 {
-		return
-	}
-	responses := slices.SortedFunc(maps.Values(s.responses), func(a, b records.Response) int { return a.CreatedAt.Compare(b.CreatedAt) })
-	tools := slices.SortedFunc(maps.Values(s.tools), func(a, b thread.ToolCall) int { return a.StartedAt.Compare(b.StartedAt) })
-	begun := s.begun(responses)
-	ended, failure := begun, ""
-	later := func(at time.Time) {
-		if at.After(ended) {
-			ended = at
-		}
-	}
-	for _, r := range responses {
-		later(*r.FinishedAt)
+	at := func(stage string) time.Time { return begun.Add(time.Duration(turn.Latency[stage]) * time.Millisecond) }
+	// Audio may come before the event that announces it.
+	reached := slices.DeleteFunc(slices.Clone(stages), func(stage string) bool {
+		_, is := turn.Latency[stage]
+		return !is
+	})
+	slices.SortStableFunc(reached, func(a, b string) int { return cmp.Compare(turn.Latency[a], turn.Latency[b]) })
+	ended := []time.Time{begun}
+	var failure, message string
+	for _, r := range turn.Responses {
+		ended, message = append(ended, *r.FinishedAt), cmp.Or(message, r.MessageID)
 		if r.Status == "failed" {
 			failure = reason(r.StatusReason)
 		}
 	}
-	for _, tool := range tools {
-		later(*tool.FinishedAt)
+	for _, tool := range turn.Tools {
+		ended = append(ended, *tool.FinishedAt)
 	}
-	at := func(stage string) time.Time { return begun.Add(time.Duration(s.stages[stage]) * time.Millisecond) }
-	for stage := range s.stages {
-		later(at(stage))
+	for _, stage := range reached {
+		ended = append(ended, at(stage))
 	}
-	t.span(s.trace.context(), "voice turn", begun, ended, trace.SpanKindServer, failure, []attribute.KeyValue{
-		attribute.String("voicebridge.thread_id", key.Thread), attribute.String("voicebridge.call_id", s.call),
-		attribute.String("voicebridge.message_id", cmp.Or(s.message, responses[len(responses)-1].MessageID)), attribute.String("gen_ai.provider.name", upstream),
-	}, func(ctx context.Context) {
-		// Audio may come before the event that announces it.
-		reached := slices.SortedStableFunc(slices.Values(stages), func(a, b string) int { return cmp.Compare(s.stages[a], s.stages[b]) })
+	t, end := c.traces, slices.MaxFunc(ended, time.Time.Compare)
+	about := c.about(attribute.String("voicebridge.message_id", message), attribute.String("gen_ai.provider.name", c.upstream))
+	t.span(id.context(), "voice turn", begun, end, trace.SpanKindServer, failure, about, func(ctx context.Context) {
 		from := begun
 		for _, stage := range reached {
-			if _, known := s.stages[stage]; known {
-				t.span(ctx, stage, from, at(stage), trace.SpanKindInternal, "", nil, nil)
-				from = at(stage)
-			}
+			t.span(ctx, stage, from, at(stage), trace.SpanKindInternal, "", nil, nil)
+			from = at(stage)
 		}
-		for _, r := range responses {
-			t.request(ctx, upstream, r)
+		for _, r := range turn.Responses {
+			t.request(ctx, c.upstream, r)
 		}
-		for _, tool := range tools {
-			t.tool(ctx, thread.ToolCall{
-				ToolCallID: tool.ToolCallID, Name: tool.Name, Executor: tool.Executor, Server: tool.Server,
-				Status: tool.Status, StartedAt: tool.StartedAt, FinishedAt: tool.FinishedAt,
-			})
+		for _, tool := range turn.Tools {
+			t.tool(ctx, tool)
 		}
-		for _, save := range s.saves {
+		for _, save := range saves {
 			t.span(ctx, "database", save.begun, save.ended, trace.SpanKindClient, "", nil, nil)
 		}
 	})
