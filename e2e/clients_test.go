@@ -22,10 +22,16 @@ const clientsFolder = "testdata/clients"
 // the registry; without them the test fails, since nothing is skipped silently.
 func clients(t *testing.T) string {
 	t.Helper()
-	folder, err := filepath.Abs(clientsFolder)
+	return installed(t, clientsFolder)
+}
+
+// installed returns the path of a folder with npm packages.
+func installed(t *testing.T, folder string) string {
+	t.Helper()
+	folder, err := filepath.Abs(folder)
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
-		t.Fatal("The clients are not installed. Run: bash .ci/install")
+		t.Fatal("The clients are not installed. Run: bash .ci/install (for those of the night, bash .ci/install nightly)")
 	}
 	return folder
 }
