@@ -7,11 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/realtime"
 )
 
 // clientsFolder contains third-party programs from npm that use the server, or that it
@@ -22,10 +25,16 @@ const clientsFolder = "testdata/clients"
 // the registry; without them the test fails, since nothing is skipped silently.
 func clients(t *testing.T) string {
 	t.Helper()
-	folder, err := filepath.Abs(clientsFolder)
+	return installed(t, clientsFolder)
+}
+
+// installed returns the path of a folder with npm packages.
+func installed(t *testing.T, folder string) string {
+	t.Helper()
+	folder, err := filepath.Abs(folder)
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
-		t.Fatal("The clients are not installed. Run: bash .ci/install")
+		t.Fatal("The clients are not installed. Run: bash .ci/install (for those of the night, bash .ci/install nightly)")
 	}
 	return folder
 }
@@ -48,6 +57,32 @@ func runClient(t *testing.T, client, base, wav, certificate string) []byte {
 	program := filepath.Join(t.TempDir(), "openaigo")
 	outputOf(t, exec.Command("go", "build", "-C", "testdata/openaigo", "-o", program, "."))
 	return outputOf(t, command(t, program, nil, base, wav))
+}
+
+// clientWalk is what a client of the Realtime API has seen of the call in walk.mjs.
+type clientWalk struct {
+	First              string
+	Said, Errors       []string
+	Ran                []float64
+	HeardMS, AfterStop float64
+	AfterDone, Answers int
+	Interrupted        bool // of those that say so
+}
+
+// check compares it with what there was: each question has one answer, and nothing was an error.
+func (w *clientWalk) check(t *testing.T) {
+	t.Helper()
+	if len(w.Errors) > 0 || !slices.Equal(w.Ran, []float64{1}) || w.First != realtime.TypeSessionCreated {
+		t.Errorf("errors %q, the tool ran with %v, the first event is %s", w.Errors, w.Ran, w.First)
+	}
+	if w.Answers != 9 || w.AfterDone > 0 || w.AfterStop > 1500 {
+		t.Errorf("%d answers, %d deltas after the end of theirs, %.0f ms after the app had stopped one", w.Answers, w.AfterDone, w.AfterStop)
+	}
+	for _, words := range []string{"user: " + spokenWords, "assistant: " + spokenAnswer, "assistant: Wait.", "assistant: It said so.", "assistant: I draw.", "assistant: " + chartAnswer, "user: " + secondWords} {
+		if !slices.Contains(w.Said, words) {
+			t.Errorf("no %q in %q", words, w.Said)
+		}
+	}
 }
 
 // outputOf runs a program that must succeed.

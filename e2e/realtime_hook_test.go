@@ -31,6 +31,7 @@ func hookSite(t *testing.T, api func() (base, token, certificate string)) *httpt
 		fmt.Fprint(w, `<!doctype html><meta charset="utf-8"><title>An app</title><link rel="icon" href="data:,"><body><script src="/realtime.js"></script>`)
 	})
 	site.HandleFunc("GET /realtime.js", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, script) })
+	site.HandleFunc("GET /voice.wav", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, voice) })
 	site.HandleFunc("POST /api/setup", func(w http.ResponseWriter, r *http.Request) {
 		base, token, certificate := api()
 		setup := exec.CommandContext(r.Context(), "node", "realtime-setup.mjs", base, token)

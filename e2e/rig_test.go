@@ -252,6 +252,7 @@ func rigScript() *simulator.Script {
 			{Match: is(chartPlease), Reply: simulator.Reply{Calls: []simulator.Call{chart}, Then: chartAnswer}},
 			{Match: is(chartAndSay), Reply: simulator.Reply{Say: "I draw.", Calls: []simulator.Call{chart}, Then: chartAnswer}},
 			{Match: is(waitPlease), Reply: simulator.Reply{Say: "Wait.", Calls: []simulator.Call{{Name: "ask_me", Arguments: `{"a":1}`}}, Then: "It said so."}},
+			{Match: is("What did I say?"), Reply: simulator.Reply{Say: "You said: {previous}"}},
 			{Match: regexp.MustCompile("^Echo: "), Reply: simulator.Reply{Say: "Yes."}},
 		},
 		Otherwise: simulator.Reply{Say: "Well."},

@@ -177,7 +177,7 @@ const (
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
 	serverCreateWait     = time.Second             // for an application's server to ask for the answer to a tool's result
-	clientCreateWait     = 2 * time.Second         // for a client's response.create after the end of the answer that it asks for
+	clientCreateWait     = 2 * time.Second         // for a client's response.create or cancel after the end of the answer that it means
 )
 
 // Limits on what a call holds.

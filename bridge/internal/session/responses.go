@@ -412,6 +412,15 @@ func (q *responses) createIsLate(told Told) bool {
 	return !last.IsZero() && !slices.ContainsFunc(told.Held, before) && q.now.After(last.Add(clientCreateWait))
 }
 
+// justEnded reports whether a client may not have read yet that the last answer has ended.
+func (q *responses) justEnded(told Told) bool {
+	last := told.At
+	if r := q.byID[q.newest]; r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
+		last = *r.record.FinishedAt
+	}
+	return !last.IsZero() && q.now.Before(last.Add(clientCreateWait))
+}
+
 // tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's SDK
 // asks for nothing more until it hears what became of this, and is alarmed by an error.
 func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage) {

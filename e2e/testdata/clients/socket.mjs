@@ -2,89 +2,82 @@
 // node socket.mjs CLIENT BASE WAV CA prints one JSON object: what the client has seen. BASE is that of the API, WAV what
 // to say (48 kHz, 16 bits, mono), CA the certificate of the server.
 import { readFileSync } from 'node:fs';
+import { base64, note, seen, speech, walk } from './walk.mjs';
 
 const [client, base, wav, ca] = process.argv.slice(2);
-const seen = { client, said: [], errors: [], heardMS: 0, ran: [] };
+const pieces = speech(readFileSync(wav));
 
-/** Every second sample: a speech of 24 kHz. */
-function speech() {
-  const file = readFileSync(wav).subarray(44);
-  const samples = new Int16Array(file.buffer.slice(file.byteOffset, file.byteOffset + file.length)).filter((_, i) => i % 2 === 0);
-  const whole = Buffer.from(samples.buffer);
-  return Array.from({ length: Math.ceil(whole.length / 4800) }, (_, i) => whole.subarray(i * 4800, (i + 1) * 4800));
-}
-
-/** Waits until something is so; the test that runs this has the clock. */
-async function until(what) {
-  while (!what()) await new Promise((resolve) => setTimeout(resolve, 20));
+/** The tool of each client. */
+const parameters = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false };
+function ask({ a }) {
+  seen.ran.push(a);
+  return 'Yes.';
 }
 
 async function withOpenAI() {
   const { OpenAI } = await import('openai');
   const { OpenAIRealtimeWS } = await import('openai/realtime/ws');
-  const rt = new OpenAIRealtimeWS({ model: 'gpt-realtime', options: { ca: readFileSync(ca) } }, new OpenAI({ apiKey: 'none', baseURL: base }));
-  const types = [];
-  rt.on('event', (event) => types.push(event.type));
-  rt.on('error', (error) => seen.errors.push(error.error?.code ?? error.message));
-  rt.on('response.output_audio.delta', ({ delta }) => { seen.heardMS += Buffer.from(delta, 'base64').length / 48; });
-  rt.on('response.output_audio_transcript.done', ({ transcript }) => seen.said.push(transcript));
-  rt.on('conversation.item.input_audio_transcription.completed', ({ transcript }) => seen.said.push(`> ${transcript}`));
-  rt.socket.on('open', () => {
-    rt.send({ type: 'session.update', session: { type: 'realtime', output_modalities: ['audio'], audio: { input: { format: { type: 'audio/pcm', rate: 24000 } } } } });
-    for (const part of speech()) rt.send({ type: 'input_audio_buffer.append', audio: part.toString('base64') });
-  });
-  await until(() => types.includes('response.done'));
-  seen.first = types[0];
-  seen.afterDone = types.slice(types.indexOf('response.done')).filter((type) => type === 'response.output_audio.delta').length;
-  rt.send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Draw a chart.' }] } });
-  rt.send({ type: 'response.create' });
-  await until(() => seen.said.includes('There it is.'));
-  rt.close();
+  const said = [];
+  let rt, speaking;
+  const create = (item) => {
+    rt.send({ type: 'conversation.item.create', item });
+    rt.send({ type: 'response.create' });
+  };
+  return {
+    async open(thread) {
+      const baseURL = thread ? `${base}?thread_id=${thread}` : base;
+      rt = new OpenAIRealtimeWS({ model: 'gpt-realtime', options: { ca: readFileSync(ca) } }, new OpenAI({ apiKey: 'none', baseURL }));
+      rt.on('event', note);
+      rt.on('error', (error) => { if (!error.error) seen.errors.push(error.message); });
+      rt.on('response.output_audio.delta', ({ item_id }) => { speaking = item_id; });
+      rt.on('response.output_audio_transcript.done', ({ transcript }) => said.push(`assistant: ${transcript}`));
+      rt.on('conversation.item.input_audio_transcription.completed', ({ transcript }) => said.push(`user: ${transcript}`));
+      rt.on('response.function_call_arguments.done', ({ name, call_id, arguments: args }) => {
+        if (name === 'ask_me') create({ type: 'function_call_output', call_id, output: ask(JSON.parse(args)) });
+      });
+      await new Promise((resolve) => rt.socket.on('open', resolve));
+      rt.send({
+        type: 'session.update', session: {
+          type: 'realtime', output_modalities: ['audio'], audio: { input: { format: { type: 'audio/pcm', rate: 24000 } } },
+          tools: [{ type: 'function', name: 'ask_me', description: 'Asks.', parameters }],
+        },
+      });
+    },
+    speak: () => pieces.forEach((piece) => rt.send({ type: 'input_audio_buffer.append', audio: base64(piece) })),
+    say: (text) => create({ type: 'message', role: 'user', content: [{ type: 'input_text', text }] }),
+    interrupt() {
+      rt.send({ type: 'response.cancel' });
+      rt.send({ type: 'conversation.item.truncate', item_id: speaking, content_index: 0, audio_end_ms: 900 });
+    },
+    said: () => said,
+    close: () => rt.close(),
+  };
 }
 
 async function withAgents(generation) {
   const { RealtimeAgent, RealtimeSession, OpenAIRealtimeWebSocket, tool } = await import(`@openai/agents-realtime-${generation}`);
   const agent = new RealtimeAgent({
     name: 'Tester', instructions: 'Answer in short sentences.',
-    tools: [tool({
-      name: 'ask_me', description: 'Asks.',
-      parameters: { type: 'object', properties: { a: { type: 'number' } }, required: ['a'], additionalProperties: false },
-      execute: ({ a }) => { seen.ran.push(a); return 'Yes.'; },
-    })],
+    tools: [tool({ name: 'ask_me', description: 'Asks.', parameters, execute: ask })],
   });
-  const session = new RealtimeSession(agent, { transport: new OpenAIRealtimeWebSocket({ url: `${base.replace('http', 'ws')}/realtime?model=gpt-realtime` }) });
-  session.on('error', ({ error }) => seen.errors.push(error?.error?.code ?? error?.message ?? String(error)));
-  session.on('audio', ({ data }) => { seen.heardMS += data.byteLength / 48; });
-  session.on('audio_interrupted', () => { seen.interrupted = true; });
-  await session.connect({ apiKey: 'none' });
-  const has = (words) => session.history.some((item) => item.type === 'message' && item.content.some((c) => (c.transcript ?? c.text ?? '').startsWith(words)));
-  for (const part of speech()) session.sendAudio(part.buffer.slice(part.byteOffset, part.byteOffset + part.length));
-  await until(() => has('It is noon.') && seen.heardMS > 500);
-  session.sendMessage('Ask my tool.');
-  await until(() => has('It said so.'));
-  session.sendMessage('Say that you draw a chart, and do.');
-  await until(() => has('There it is.'));
-  seen.said = session.history.filter((item) => item.type === 'message').map((item) => `${item.role}: ${item.content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`);
-  // The next question interrupts what is being said.
-  session.sendMessage('Count.');
-  const before = seen.heardMS;
-  await until(() => seen.heardMS > before + 1000);
-  for (const part of speech()) session.sendAudio(part.buffer.slice(part.byteOffset, part.byteOffset + part.length));
-  await until(() => has('Here.'));
-  // So does the app, while the upstream has long made what is being said.
-  session.sendMessage('Count.');
-  const then = seen.heardMS;
-  await until(() => seen.heardMS > then + 1000);
-  session.interrupt();
-  const stopped = seen.heardMS;
-  session.sendMessage('Echo: after that');
-  await until(() => has('Yes.'));
-  seen.afterStop = seen.heardMS - stopped;
-  await new Promise((resolve) => setTimeout(resolve, 500)); // for a second answer, or an error
-  seen.answers = session.history.filter((item) => item.role === 'assistant').length;
-  session.close();
+  const url = `${base.replace('http', 'ws')}/realtime?model=gpt-realtime`;
+  let session;
+  return {
+    async open(thread) {
+      const transport = new OpenAIRealtimeWebSocket({ url: thread ? `${url}&thread_id=${thread}` : url });
+      transport.on('*', note);
+      session = new RealtimeSession(agent, { transport });
+      session.on('error', ({ error }) => { if (!error?.error) seen.errors.push(error?.message ?? String(error)); });
+      session.on('audio_interrupted', () => { seen.interrupted = true; });
+      await session.connect({ apiKey: 'none' });
+    },
+    speak: () => pieces.forEach(({ buffer }) => session.sendAudio(buffer)),
+    say: (text) => session.sendMessage(text),
+    interrupt: () => session.interrupt(),
+    said: () => session.history.filter(({ type }) => type === 'message').map(({ role, content }) => `${role}: ${content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`),
+    close: () => session.close(),
+  };
 }
 
-await (client === 'openai' ? withOpenAI() : withAgents(client));
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(await walk(await (client === 'openai' ? withOpenAI() : withAgents(client)))));
 process.exit(0);
