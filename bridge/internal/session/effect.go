@@ -97,8 +97,11 @@ type (
 		Call     toolkit.Call
 		Question string
 	}
-	// CancelTool ends a running tool.
-	CancelTool struct{ CallID string }
+	// CancelTool ends a running tool; Cause is why, if nobody wants that.
+	CancelTool struct {
+		CallID string
+		Cause  error
+	}
 	// DeliverTool passes the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }
 	// Gate opens the gate for audio, or shuts it in both directions.
