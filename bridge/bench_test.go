@@ -483,6 +483,15 @@ func (c *browser) waitPackets(n int) {
 	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.packets >= n })
 }
 
+// hear waits for n packets more.
+func (c *browser) hear(n int) {
+	c.t.Helper()
+	c.mu.Lock()
+	n += c.packets
+	c.mu.Unlock()
+	c.waitPackets(n)
+}
+
 // speak sends the recorded question once, as a microphone would, until the upstream has recognised a turn: if this
 // machine stood still meanwhile, that may be before the end, and the rest would be another one.
 func (c *browser) speak() { c.speakFor(1 << 20) }
@@ -555,6 +564,25 @@ func (b *bench) upstream(n int) upstream {
 	}
 	eventually(b, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })
 	return b.sim.LiveSessions()[n-1]
+}
+
+// drop loses the n-th session, and expire has it end as too old.
+func (b *bench) drop(n int) {
+	b.t.Helper()
+	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+		l.Drop()
+		return
+	}
+	b.session(n).Drop()
+}
+
+func (b *bench) expire(n int) {
+	b.t.Helper()
+	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+		l.Expire()
+		return
+	}
+	b.session(n).Expire()
 }
 
 // heard waits until the n-th session was told something.

@@ -247,7 +247,7 @@ func TestAskAgentGoesOn(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
 			if yield(llm.Delta{Text: "It was "}, nil) && sleep(ctx, 25*time.Second) == nil {
-				yield(llm.Delta{Text: "forty two."}, nil)
+				_ = yield(llm.Delta{Text: "forty two."}, nil) && yield(llm.Delta{Stop: llm.StopEnd}, nil)
 			}
 		}}
 		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
