@@ -118,6 +118,9 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		b.sim.ServeHTTP(w, r)
 	}))
 	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, ts.URL)}}
+	if cfg.over.upstream == duplex && cfg.live == nil {
+		cfg.live = &live.Client{Backend: live.Backend{Model: "backend"}}
+	}
 	if cfg.live != nil {
 		cfg.live.URL, cfg.live.HTTP, cfg.live.Log = ts.URL+"/v1/live/sessions", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, log
 		cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewLive("live", b.api, cfg.live), Model: live.Model}}
@@ -480,6 +483,15 @@ func (c *browser) waitPackets(n int) {
 	c.until(fmt.Sprintf("packet %d of sound", n), func() bool { return c.packets >= n })
 }
 
+// hear waits for n packets more.
+func (c *browser) hear(n int) {
+	c.t.Helper()
+	c.mu.Lock()
+	n += c.packets
+	c.mu.Unlock()
+	c.waitPackets(n)
+}
+
 // speak sends the recorded question once, as a microphone would, until the upstream has recognised a turn: if this
 // machine stood still meanwhile, that may be before the end, and the rest would be another one.
 func (c *browser) speak() { c.speakFor(1 << 20) }
@@ -537,6 +549,69 @@ func (b *bench) session(n int) *simulator.Session {
 	s, err := b.sim.WaitSession(b.ctx, n)
 	must(b.t, err)
 	return s
+}
+
+// upstream is a session of the simulator, of either kind.
+type upstream interface {
+	Received() []simulator.Record
+}
+
+// upstream waits for the n-th session.
+func (b *bench) upstream(n int) upstream {
+	b.t.Helper()
+	if b.over.upstream != duplex {
+		return b.session(n)
+	}
+	eventually(b, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })
+	return b.sim.LiveSessions()[n-1]
+}
+
+// drop loses the n-th session, and expire has it end as too old.
+func (b *bench) drop(n int) {
+	b.t.Helper()
+	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+		l.Drop()
+		return
+	}
+	b.session(n).Drop()
+}
+
+func (b *bench) expire(n int) {
+	b.t.Helper()
+	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+		l.Expire()
+		return
+	}
+	b.session(n).Expire()
+}
+
+// heard waits until the n-th session was told something.
+func (b *bench) heard(n int, words string) {
+	b.t.Helper()
+	s := b.upstream(n)
+	eventually(b, words, func() bool {
+		return slices.ContainsFunc(s.Received(), func(r simulator.Record) bool { return strings.Contains(string(r.Event.Raw), words) })
+	})
+}
+
+// told lists what the n-th session was told, one message or event after the other, from its history on.
+func (b *bench) told(n int) (all []string) {
+	b.t.Helper()
+	s := b.upstream(n)
+	if l, ok := s.(*simulator.LiveSession); ok {
+		var created struct{ Input []json.RawMessage }
+		must(b.t, json.Unmarshal(l.Session(), &created))
+		for _, m := range created.Input {
+			all = append(all, string(m))
+		}
+	}
+	for _, r := range s.Received() {
+		all = append(all, string(r.Event.Raw))
+		if r.Refused != "" && r.Refused != "response_cancel_not_active" {
+			b.t.Errorf("the upstream refused %s: %s", r.Event.Raw, r.Refused)
+		}
+	}
+	return all
 }
 
 // key identifies the browser's thread.

@@ -156,7 +156,7 @@ func checkHidden(t *testing.T, c *browser) {
 // TestBargeIn speaks over a long answer.
 func TestBargeIn(t *testing.T) {
 	t.Parallel()
-	pairs(t, testBargeIn)
+	all(t, testBargeIn)
 }
 
 func testBargeIn(t *testing.T, p pair) {
@@ -166,7 +166,7 @@ func testBargeIn(t *testing.T, p pair) {
 	c.next("bridge.ready")
 	c.say("Tell me a long story")
 	c.next(realtime.TypeOutputBufferStarted)
-	c.waitPackets(60) // more than a second of audio
+	c.hear(60) // more than a second of audio
 	c.speak()
 	c.next(realtime.TypeOutputBufferCleared)
 	c.next(realtime.TypeOutputBufferStopped)
@@ -186,16 +186,16 @@ func testBargeIn(t *testing.T, p pair) {
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
-	for _, r := range b.session(2).Received() {
-		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Role == "assistant" && strings.HasPrefix(story.Text(), item.Text()) && item.Text() != heardText {
-			t.Errorf("replayed %q, heard %q", item.Text(), heardText)
+	for _, told := range b.told(2) {
+		if strings.Contains(told, heardText[:20]) && !strings.Contains(told, fmt.Sprintf(`"text":%q`, heardText)) {
+			t.Errorf("replayed %s, heard %q", told, heardText)
 		}
 	}
 }
 
 func TestClientTool(t *testing.T) {
 	t.Parallel()
-	pairs(t, testClientTool)
+	all(t, testClientTool)
 }
 
 func testClientTool(t *testing.T, p pair) {
@@ -230,7 +230,10 @@ func testClientTool(t *testing.T, p pair) {
 	if got := b.script(c.key()); got != want {
 		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
 	}
-	checkUpstream(t, b.session(1), nil)
+	if p.upstream != duplex {
+		checkUpstream(t, b.session(1), nil)
+	}
+	b.told(1)
 }
 
 func TestTakeover(t *testing.T) {

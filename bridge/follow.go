@@ -61,6 +61,6 @@ func (f *follower) look(ctx context.Context, post func(session.Input)) (running 
 	for _, m := range messages {
 		f.seen = max(f.seen, m.Revision)
 	}
-	post(session.Written{Messages: replayable(messages)})
+	post(session.Written{Messages: replayable(messages), Unheard: unheard(messages)})
 	return running, nil
 }

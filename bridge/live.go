@@ -26,7 +26,7 @@ type Live struct {
 // of api.
 func NewLive(name string, api *rtc.API, client *live.Client) *Live {
 	client.Offer = func(ctx context.Context, h media.Handlers) (live.Peer, string, error) {
-		peer, offer, err := api.Offer(ctx, h)
+		peer, offer, err := api.Offer(ctx, hiding(h, client.APIKey))
 		if err != nil {
 			return nil, "", err
 		}

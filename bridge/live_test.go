@@ -23,7 +23,12 @@ func TestLiveCall(t *testing.T) {
 		bridge: bridge.Config{TranscriptionCost: func(_ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
 	})
 	c := b.dial(bridge.Start{})
-	c.next("bridge.ready")
+	if created := string(c.next(realtime.TypeSessionCreated).Raw); strings.Contains(created, "turn_detection") || strings.Contains(created, "speed") {
+		t.Errorf("a session with what it has not: %s", created)
+	}
+	if ready := string(c.next("bridge.ready").Raw); !strings.Contains(ready, `"duplex":true`) {
+		t.Errorf("%s does not say that the model listens while it speaks", ready)
+	}
 	c.speak()
 	c.next(realtime.TypeOutputBufferStopped)
 	c.say("Show me a chart")

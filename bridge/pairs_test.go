@@ -29,9 +29,10 @@ type transport int
 const (
 	webRTC transport = iota
 	webSocket
+	duplex // of an upstream: GPT-Live, over WebRTC
 )
 
-func (t transport) String() string { return [...]string{"WebRTC", "WebSocket"}[t] }
+func (t transport) String() string { return [...]string{"WebRTC", "WebSocket", "GPT-Live"}[t] }
 
 // pair is the transports of both sides of a call.
 type pair struct{ client, upstream transport }
@@ -39,8 +40,19 @@ type pair struct{ client, upstream transport }
 // pairs runs a test with each pair of transports.
 func pairs(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
+	upstreams(t, test, webRTC, webSocket)
+}
+
+// all runs a test with each pair of transports, and with GPT-Live.
+func all(t *testing.T, test func(t *testing.T, p pair)) {
+	t.Helper()
+	upstreams(t, test, webRTC, webSocket, duplex)
+}
+
+func upstreams(t *testing.T, test func(t *testing.T, p pair), over ...transport) {
+	t.Helper()
 	for _, client := range []transport{webRTC, webSocket} {
-		for _, upstream := range []transport{webRTC, webSocket} {
+		for _, upstream := range over {
 			t.Run(fmt.Sprintf("%v client, %v upstream", client, upstream), func(t *testing.T) {
 				t.Parallel()
 				test(t, pair{client, upstream})

@@ -43,7 +43,7 @@ func (b *bench) rejoin(old *browser) *browser {
 // call: the interrupted answer is given again, and the model knows the rest.
 func TestReload(t *testing.T) {
 	t.Parallel()
-	pairs(t, testReload)
+	all(t, testReload)
 }
 
 func testReload(t *testing.T, p pair) {

@@ -30,6 +30,9 @@ const (
 	// names of fields.
 	aroundItem = 1 << 10
 
+	// maxUnheard is how much of an answer is said in the next call, in bytes.
+	maxUnheard = 4000
+
 	cutMark = " […]" // stands where text was cut
 	// noResult is what the model reads as the result of an unanswered call.
 	noResult = `{"error":"the call ended before this function answered"}`
@@ -71,6 +74,25 @@ func replayable(messages []thread.Message) []thread.Message {
 		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, thread.Part.IsTool)
 		return notice || m.IsDiscarded() || m.Metadata.Status == thread.StatusInProgress || !says(&m)
 	})
+}
+
+// unheard returns the newest answer of the agent since which nothing was said or written: its caller has hung up before.
+// The message with the call that has asked for it does not count, as that changes with the answer.
+func unheard(messages []thread.Message) string {
+	var answer thread.Message
+	for _, m := range messages {
+		if m.AskedBy() != "" && m.Metadata.Status == thread.StatusCompleted && m.Revision > answer.Revision {
+			answer = m
+		}
+	}
+	for i := range messages {
+		m := &messages[i]
+		asks := func(p thread.Part) bool { return p.ToolCallID == answer.AskedBy() }
+		if m.Role == thread.RoleAssistant && m.Revision > answer.Revision && says(m) && !slices.ContainsFunc(m.Parts, asks) {
+			return ""
+		}
+	}
+	return cutJSON(answer.Text(), maxUnheard)
 }
 
 // says reports whether a message has words that were heard, a tool call or an image.

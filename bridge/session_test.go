@@ -47,7 +47,7 @@ func (c *browser) recalls(words string) {
 // said, answers what was not answered, and the caller's connection and the order of what they hear stay.
 func TestLostSessions(t *testing.T) {
 	t.Parallel()
-	pairs(t, testLostSessions)
+	all(t, testLostSessions)
 }
 
 func testLostSessions(t *testing.T, p pair) {
@@ -58,19 +58,19 @@ func testLostSessions(t *testing.T, p pair) {
 	c.say("Show me a chart")
 	c.next("bridge.tool.done")
 	c.next(realtime.TypeOutputBufferStarted)
-	c.waitPackets(20)
-	b.session(1).Drop()
+	c.hear(20)
+	b.drop(1)
 	if reason := c.renewed(); reason == "planned" {
 		t.Errorf("the first session was replaced because of %s", reason)
 	}
 	c.next(realtime.TypeAudioTranscriptDone)
 	c.next(realtime.TypeOutputBufferStopped)
 	c.recalls("Show me a chart")
-	b.session(2).Expire()
+	b.expire(2)
 	if reason := c.renewed(); reason == "planned" {
 		t.Errorf("the second session was replaced because of %s", reason)
 	}
-	b.session(3).SimulateSpeech()
+	c.speak()
 	c.next(realtime.TypeOutputBufferStopped)
 	c.recalls("Hello, can you hear me?")
 	b.hangUp(c)
@@ -112,7 +112,7 @@ func (b *bench) saidOnce(c *browser, want ...string) {
 // TestSessionsInTime replaces sessions before they expire, between answers.
 func TestSessionsInTime(t *testing.T) {
 	t.Parallel()
-	pairs(t, testSessionsInTime)
+	all(t, testSessionsInTime)
 }
 
 func testSessionsInTime(t *testing.T, p pair) {
@@ -148,7 +148,7 @@ func testSessionsInTime(t *testing.T, p pair) {
 // TestCallsBudget warns of a budget and ends the call when it is spent.
 func TestCallsBudget(t *testing.T) {
 	t.Parallel()
-	pairs(t, testCallsBudget)
+	all(t, testCallsBudget)
 }
 
 func testCallsBudget(t *testing.T, p pair) {

@@ -60,6 +60,7 @@ type setup struct {
 	history    []thread.Message
 	spent      float64 // by the owner today, in US dollars
 	last       string  // the id of the thread's last message
+	unheard    string  // an answer to an earlier call
 	registry   *toolkit.Registry
 }
 
@@ -281,7 +282,7 @@ func (s *setup) readThread(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.history = replayable(history)
+		s.history, s.unheard = replayable(history), unheard(history)
 	}
 	return nil
 }
@@ -353,8 +354,8 @@ func (s *setup) state(now time.Time) *session.State {
 	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	greeting := s.assistant.Greeting
-	if s.last != "" {
-		greeting = "" // somebody has spoken before
+	if s.last != "" { // somebody has spoken before
+		greeting = s.unheard
 	}
 	announcement := ""
 	if c.recording != nil {

@@ -35,15 +35,15 @@ type toolRunner struct {
 	observer    Observer
 
 	ctx     context.Context //nolint:containedctx // of the running tools
-	endAll  context.CancelFunc
-	cancels map[string]context.CancelFunc // of each running tool, by the call's id
+	endAll  context.CancelCauseFunc
+	cancels map[string]context.CancelCauseFunc // of each running tool, by the call's id
 	running sync.WaitGroup
 }
 
 // begin lets tools run until ctx ends.
 func (r *toolRunner) begin(ctx context.Context) {
-	r.cancels = make(map[string]context.CancelFunc)
-	r.ctx, r.endAll = context.WithCancel(ctx)
+	r.cancels = make(map[string]context.CancelCauseFunc)
+	r.ctx, r.endAll = context.WithCancelCause(ctx)
 }
 
 // perform carries out an effect about tools. It returns false for other effects.
@@ -67,7 +67,7 @@ func (r *toolRunner) perform(e session.Effect) bool {
 		}
 	case session.CancelTool:
 		if cancel := r.cancels[e.CallID]; cancel != nil {
-			cancel()
+			cancel(e.Cause)
 		}
 	default:
 		return false
@@ -82,10 +82,10 @@ func (r *toolRunner) start(tc toolkit.Call) {
 			r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
 		}
 	}
-	ctx, cancel := context.WithCancel(r.observer.Tool(r.ctx))
+	ctx, cancel := context.WithCancelCause(r.observer.Tool(r.ctx))
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
-		defer cancel()
+		defer cancel(nil)
 		result := r.router.Call(ctx, tc, func(chunk toolkit.Chunk) {
 			if chunk.MessageID != "" {
 				r.post(session.ToolProgress{CallID: tc.ID, Chunk: chunk}) // a fact

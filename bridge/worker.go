@@ -118,7 +118,7 @@ func (w *worker) join(b *leg.Browser) (reason EndReason, over bool) {
 
 // loop owns the state until the call ends.
 func (w *worker) loop() EndReason {
-	defer w.tools.endAll()
+	defer w.tools.endAll(toolkit.ErrCallEnded)
 	var armed time.Time
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

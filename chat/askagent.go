@@ -38,7 +38,7 @@ const askInstructions = "The question comes from a voice assistant that speaks w
 // and with the server's tools, and its result is the answer. The question is only the input of the tool call, not a
 // message; the answer is a message, whose metadata names the tool call ([thread.MetadataAskedBy]). A thread runs
 // one turn at a time, so the second of two tool calls is told that the agent is busy. Cancelling the tool call
-// interrupts the turn.
+// interrupts the turn, the end of the voice call ([toolkit.ErrCallEnded]) does not.
 func (c *Coordinator) AskAgent() toolkit.Tool { return askAgent{c} }
 
 type askAgent struct{ c *Coordinator }
@@ -72,7 +72,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)
 			return
 		}
-		defer leaveTurn(turn)
+		defer leaveTurn(ctx, turn)
 		if !yield(toolkit.Chunk{Message: "The agent is thinking.", MessageID: turn.MessageID()}, nil) {
 			return
 		}
@@ -95,8 +95,11 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 }
 
 // leaveTurn stops a turn that nobody is waiting for, and lets it save its text so far. A turn that
-// has ended is left alone.
-func leaveTurn(turn *Turn) {
+// has ended is left alone, and so is one whose caller has hung up: its answer is for the next call.
+func leaveTurn(ctx context.Context, turn *Turn) {
+	if errors.Is(context.Cause(ctx), toolkit.ErrCallEnded) {
+		return
+	}
 	turn.Interrupt()
 	select {
 	case <-turn.Done():

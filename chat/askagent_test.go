@@ -242,6 +242,28 @@ func TestAskAgentEnds(t *testing.T) {
 	}
 }
 
+// TestAskAgentGoesOn ends the voice call that has asked: the agent goes on, and its answer is in the thread.
+func TestAskAgentGoesOn(t *testing.T) {
+	bubble(t, func(t *testing.T, store *persistence.Store) {
+		provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
+			if yield(llm.Delta{Text: "It was "}, nil) && sleep(ctx, 25*time.Second) == nil {
+				_ = yield(llm.Delta{Text: "forty two."}, nil) && yield(llm.Delta{Stop: llm.StopEnd}, nil)
+			}
+		}}
+		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		ctx, hangUp := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Second, func() { hangUp(toolkit.ErrCallEnded) })
+		if result, _ := b.ask(ctx, b.askCall("fc_1", "How many?")); !result.Failed() {
+			t.Errorf("result %+v", result)
+		}
+		time.Sleep(time.Minute)
+		m := b.messages()
+		if len(m) != 1 || m[0].Metadata.Status != thread.StatusCompleted || m[0].Text() != "It was forty two." || m[0].AskedBy() != "fc_1" {
+			t.Errorf("the thread is %s", outline(m))
+		}
+	})
+}
+
 func (b *bench) interrupt(t *testing.T) {
 	t.Helper()
 	if err := b.c.Interrupt(t.Context(), b.key); err != nil {

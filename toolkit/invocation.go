@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"voicebridge/thread"
@@ -11,6 +12,9 @@ import (
 
 // approvalTimeout is how long the user has to decide about a tool call.
 const approvalTimeout = time.Minute
+
+// ErrCallEnded is the cause why a tool is cancelled whose voice call has ended. What it has begun may go on.
+var ErrCallEnded = errors.New("the call has ended")
 
 // MaxKeptArguments is how much of a call's arguments its record keeps, in bytes.
 const MaxKeptArguments = 64 << 10

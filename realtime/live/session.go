@@ -185,11 +185,12 @@ func (s *session) closed(reason string) {
 func (s *session) fault(e *failure) {
 	what, own := s.core.sent[e.Command]
 	delete(s.core.sent, e.Command)
+	e.Message = realtime.MaskKeys(e.Message)
 	told := e.Error
 	told.EventID = what.client
 	switch {
 	case !s.started && s.failed == nil:
-		s.failed = &realtime.APIError{Status: 400, Type: e.Type, Code: e.Code, Message: realtime.MaskKeys(e.Message), Param: e.Param}
+		s.failed = &realtime.APIError{Status: 400, Type: e.Type, Code: e.Code, Message: e.Message, Param: e.Param}
 	case e.Code == "context_injection_incomplete" && s.closing:
 	case told.Fatal():
 		s.core.refuse(what.client, told)
@@ -205,7 +206,7 @@ func (s *session) fault(e *failure) {
 			s.core.refuse(what.client, told)
 		}
 	default:
-		s.log.Warn("upstream complains", "code", e.Code, "param", e.Param, "error", realtime.MaskKeys(e.Message))
+		s.log.Warn("upstream complains", "code", e.Code, "param", e.Param, "error", e.Message)
 	}
 }
 

@@ -86,6 +86,12 @@ func (s *LiveSession) Session() json.RawMessage {
 // Do makes the session's goroutine run f soon. Only such functions may call Emit.
 func (s *LiveSession) Do(f func()) { s.mail.post(f) }
 
+// Expire ends it as one that is too old, and Drop without a word, as if its process had died.
+func (s *LiveSession) Expire() { s.mail.post(func() { s.end("expired") }) }
+
+// Drop is described at Expire.
+func (s *LiveSession) Drop() { s.mail.post(func() { s.over = true }) }
+
 // Emit sends an event, to which it adds an id.
 func (s *LiveSession) Emit(event map[string]any) { s.emit(event) }
 

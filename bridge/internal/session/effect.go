@@ -93,8 +93,11 @@ type (
 	}
 	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call.
 	StartTool struct{ Call toolkit.Call }
-	// CancelTool ends a running tool.
-	CancelTool struct{ CallID string }
+	// CancelTool ends a running tool; Cause is why, if nobody wants that.
+	CancelTool struct {
+		CallID string
+		Cause  error
+	}
 	// DeliverTool passes the client's answer to its tool.
 	DeliverTool struct{ CallID, Output string }
 	// TurnOver reports what was made in a turn. Tools that are started before belong to it or to an earlier one.

@@ -28,6 +28,8 @@ type (
 		Replayed int    `json:"replayed"` // how many messages of the thread were replayed to the model
 		// Images is true if the model can be shown images.
 		Images bool `json:"images,omitempty"`
+		// Duplex is true if the model listens and speaks at once: turn detection, push to talk and speed do not apply.
+		Duplex bool `json:"duplex,omitempty"`
 	}
 	messageEvent struct {
 		Type    string         `json:"type"`    // bridge.message
@@ -65,6 +67,8 @@ type (
 		Upstream string `json:"upstream,omitempty"`
 		// Images is true if the model can be shown images from now on.
 		Images bool `json:"images,omitempty"`
+		// Duplex is true if the model listens and speaks at once from now on.
+		Duplex bool `json:"duplex,omitempty"`
 	}
 	truncatedEvent struct {
 		Type         string `json:"type"` // conversation.item.truncated

@@ -1,24 +1,31 @@
 package session
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
 	"voicebridge/realtime"
-	"voicebridge/thread"
 )
 
-// written tells the model what was written in the thread meanwhile, without asking for an answer.
-func (s *State) written(messages []thread.Message) {
+// written tells the model what was written in the thread meanwhile. It says what nobody has heard.
+func (s *State) written(in Written) {
 	if s.phase >= draining {
 		return
 	}
-	switch added := s.transcript.memory.merge(messages); {
+	added := s.transcript.memory.merge(in.Messages)
+	switch {
 	case len(added) == 0:
+		return
 	case s.phase == starting:
 		s.texts.backlog.written = append(s.texts.backlog.written, added...)
+		s.Greeting = cmp.Or(in.Unheard, s.Greeting)
+		return
 	case !s.up.gone: // otherwise the next session is told
 		s.do(Append{Gen: s.up.gen, Messages: added})
+	}
+	if in.Unheard != "" {
+		s.answers.say(in.Unheard)
 	}
 }
 

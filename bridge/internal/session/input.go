@@ -144,8 +144,11 @@ type (
 		Queued          string
 	}
 	// Written are the thread's last messages after the end of a text turn that was running when the
-	// call began. The model gets those that it lacks.
-	Written struct{ Messages []thread.Message }
+	// call began. The model gets those that it lacks, and says Unheard, an answer among them.
+	Written struct {
+		Messages []thread.Message
+		Unheard  string
+	}
 	// SetRecording pauses the recording or goes on with it, and reports whether there is one.
 	SetRecording struct {
 		State    RecordingState

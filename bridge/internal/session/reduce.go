@@ -92,7 +92,7 @@ func (s *State) apply(in Input) {
 	case ServerText:
 		s.texts.say(in)
 	case Written:
-		s.written(in.Messages)
+		s.written(in)
 	case SetRecording:
 		s.recording.set(in)
 	case RecordingFailed:

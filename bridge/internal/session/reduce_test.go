@@ -315,7 +315,7 @@ func (c *scripted) play(line string) {
 	case verb == "typed":
 		id, words, _ := strings.Cut(rest, " ")
 		c.thread = append(c.thread, thread.Message{ID: id, Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart(words)}})
-		c.reduce(Written{c.thread})
+		c.reduce(Written{Messages: c.thread})
 	case verb == "record":
 		c.reduce(SetRecording{State: RecordingState(rest)})
 	case verb == "interrupt":

@@ -101,10 +101,15 @@ func (q *responses) greet(connected bool) {
 	}
 	q.greeted = true
 	if q.Announcement != "" || q.rounds == 0 && q.record.Turns == 0 && q.active == "" && len(q.needs) == 0 {
-		q.need(need{id: greetingID, acked: true, response: map[string]json.RawMessage{
-			"instructions": encode(greetingPrefix + "\n\n" + q.opening()), "tool_choice": encode("none"),
-		}})
+		q.say(q.opening())
 	}
+}
+
+// say has the model say a text as it is, unless there is something to answer.
+func (q *responses) say(text string) {
+	q.need(need{id: greetingID, acked: true, response: map[string]json.RawMessage{
+		"instructions": encode(greetingPrefix + "\n\n" + text), "tool_choice": encode("none"),
+	}})
 }
 
 // notAgain withdraws the request for an answer that was cut off: the client has stopped it.

@@ -108,7 +108,7 @@ func (s *State) switchOver() {
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
 	renewed := renewedEvent{
-		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Images: s.up.can.Images,
+		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Images: s.up.can.Images, Duplex: s.up.can.Duplex,
 		Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost),
 	}
 	if s.record.Upstream != before {

@@ -128,7 +128,7 @@ const goneMessage = "The application that runs this tool is not connected any mo
 // fail ends a run whose sideband is gone, and tells the model.
 func (t *tools) fail(run *toolRun) {
 	if !run.Close(thread.ApprovalCancelled) {
-		t.do(CancelTool{run.Call.ID})
+		t.do(CancelTool{CallID: run.Call.ID})
 	}
 	run.Finish(toolkit.Result{Error: goneMessage}, t.now)
 	t.close(run)

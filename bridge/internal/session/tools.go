@@ -119,7 +119,7 @@ func (t *tools) ended(in ToolEnd) {
 // end closes running tools when the call ends.
 func (t *tools) end() {
 	for _, run := range t.unfinished() {
-		t.do(CancelTool{run.Call.ID})
+		t.do(CancelTool{run.Call.ID, toolkit.ErrCallEnded})
 		t.cancelled(run, toolkit.WhyCallEnded)
 	}
 }
@@ -168,7 +168,7 @@ func (t *tools) cancel(ev realtime.Event) {
 // cancelRun ends one run, and tells the model.
 func (t *tools) cancelRun(run *toolRun) {
 	if !run.Close(thread.ApprovalCancelled) {
-		t.do(CancelTool{run.Call.ID})
+		t.do(CancelTool{CallID: run.Call.ID})
 	}
 	t.cancelled(run, toolkit.WhyCancelled)
 	t.answer(run)
