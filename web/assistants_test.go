@@ -46,7 +46,7 @@ func TestFixedAssistant(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		withAssistants(c)
-		c.Assistants = assistants.New(nil, []assistant.Assistant{{ID: "fixed", Name: "The operator's"}})
+		c.Store.Assistants = assistants.New(nil, []assistant.Assistant{{ID: "fixed", Name: "The operator's"}})
 	})
 	for _, who := range []option{alice, bob} {
 		r := b.do(t, "GET", "/api/assistants/fixed", "", who)
