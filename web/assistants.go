@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/labstack/echo/v4"
 
 	"voicebridge/assistant"
 	"voicebridge/persistence"
@@ -24,31 +21,16 @@ import (
 	"voicebridge/web/problem"
 )
 
-// assistantStore keeps the assistants; *assistants.Store implements it.
-type assistantStore interface {
-	List(ctx context.Context, owner, cursor string, limit int) (page []assistant.Assistant, next string, err error)
-	Find(ctx context.Context, owner, id string) (assistant.Assistant, error)
-	Get(ctx context.Context, owner string, ref assistant.Ref) (assistant.Assistant, error)
-	Of(ctx context.Context, key thread.Key) (assistant.Assistant, error)
-	Create(ctx context.Context, owner string, a assistant.Assistant, asked bool) (assistant.Assistant, error)
-	Change(ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error)) (assistant.Assistant, error)
-	Delete(ctx context.Context, owner, id string) error
-}
-
 // assistantRoutes serves the routes about assistants.
-type assistantRoutes struct {
-	store  assistantStore
-	known  AssistantNames
-	limits access.Limits
-	events securityLog
-}
+type assistantRoutes struct{ *api }
 
-func (h *assistantRoutes) routes(r router) {
-	r.GET("/api/assistants", h.list, r.user)
-	r.POST("/api/assistants", h.create, r.user)
-	r.GET("/api/assistants/:assistant", h.read, r.user)
-	r.PATCH("/api/assistants/:assistant", h.change, r.user)
-	r.DELETE("/api/assistants/:assistant", h.delete, r.user)
+func (h assistantRoutes) routes(r router) {
+	r.explain = orAssistant
+	route(r, "GET /api/assistants", h.list)
+	route(r, "POST /api/assistants", h.create)
+	route(r, "GET /api/assistants/:assistant", h.read)
+	route(r, "PATCH /api/assistants/:assistant", h.change)
+	route(r, "DELETE /api/assistants/:assistant", h.delete)
 }
 
 var errNoAssistant = problem.NotFound("assistant_not_found", "There is no such assistant.")
@@ -74,25 +56,27 @@ func orAssistant(err error) error {
 // maxPlace limits the cursor of a page, in bytes.
 const maxPlace = 1024
 
+type assistantPage struct {
+	Assistants []assistant.Assistant `json:"assistants"`
+	NextCursor *string               `json:"next_cursor"` // null on the last page
+}
+
+type assistantList struct {
+	Limit  int64  `query:"limit" range:"100,1,200"`
+	Cursor string `query:"cursor"`
+}
+
 // list answers with a page, without what is long in an assistant: read has it.
-func (h *assistantRoutes) list(c echo.Context) error {
-	limit, err := input.Int(c, "limit", 100, 1, 200)
-	if err != nil {
-		return err
+func (h assistantRoutes) list(ctx context.Context, who caller, in assistantList) (page assistantPage, err error) {
+	if in.Cursor != "" && !input.ValidID(in.Cursor, maxPlace) {
+		return page, problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
 	}
-	cursor := c.QueryParam("cursor")
-	if cursor != "" && !input.ValidID(cursor, maxPlace) {
-		return problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
-	}
-	page, next, err := h.store.List(c.Request().Context(), identity(c).Owner, cursor, int(limit))
-	if err != nil {
-		return err
-	}
-	answer := map[string]any{"assistants": page, "next_cursor": nil}
+	all, next, err := h.Store.Assistants.List(ctx, who.Owner, in.Cursor, int(in.Limit))
+	page.Assistants = all
 	if next != "" {
-		answer["next_cursor"] = next
+		page.NextCursor = &next
 	}
-	return c.JSON(http.StatusOK, answer)
+	return page, err
 }
 
 // createdAssistant is the only answer that shows the secret.
@@ -102,84 +86,78 @@ type createdAssistant struct {
 	Secret string `json:"secret"`
 }
 
-func (h *assistantRoutes) create(c echo.Context) error {
-	body, err := assistantBody(c)
-	if err != nil {
-		return err
-	}
-	a, err := assistant.Parse(body)
+// assistantBody is a body of JSON, which is checked by those who decode it.
+type assistantBody map[string]json.RawMessage
+
+func (b assistantBody) raw() []byte {
+	raw, _ := json.Marshal(b) // it was read just now
+	return raw
+}
+
+type newAssistant struct {
+	Body assistantBody `body:"256 KiB"`
+}
+
+func (h assistantRoutes) create(ctx context.Context, who caller, in newAssistant) (made reply, err error) {
+	a, err := assistant.Parse(in.Body.raw())
 	if err == nil {
 		err = h.check(a)
 	}
 	if err != nil {
-		return orAssistant(err)
+		return made, err
 	}
-	var given struct{ ID string }
-	_ = json.Unmarshal(body, &given) // Parse has read it
-	owner := identity(c).Owner
-	if a, err = h.store.Create(c.Request().Context(), owner, a, given.ID != ""); err != nil {
-		return orAssistant(err)
+	var asked string // Parse makes an id of the name
+	_ = json.Unmarshal(in.Body["id"], &asked)
+	if a, err = h.Store.Assistants.Create(ctx, who.Owner, a, asked != ""); err != nil {
+		return made, err
 	}
-	h.events.note(c, "assistant created", owner, "assistant_id", a.ID, "shared", a.Shared)
-	c.Response().Header().Set(echo.HeaderLocation, "/api/assistants/"+url.PathEscape(a.ID))
-	return c.JSON(http.StatusCreated, createdAssistant{a, a.Secret})
+	h.events.note(who, "assistant created", "assistant_id", a.ID, "shared", a.Shared)
+	return created("/api/assistants/"+url.PathEscape(a.ID), createdAssistant{a, a.Secret}), nil
 }
 
-// assistantBody reads a body of JSON, which is checked by those who decode it.
-func assistantBody(c echo.Context) ([]byte, error) {
-	var raw map[string]json.RawMessage
-	err := input.JSONOf(c, &raw, assistant.MaxBytes, false)
-	var body bytes.Buffer
-	if err == nil {
-		err = json.NewEncoder(&body).Encode(raw)
-	}
-	return body.Bytes(), err
+type oneAssistant struct {
+	ID string `path:"assistant"`
 }
 
-func (h *assistantRoutes) read(c echo.Context) error {
-	a, err := h.store.Find(c.Request().Context(), identity(c).Owner, c.Param("assistant"))
-	if err != nil {
-		return orAssistant(err)
-	}
-	return c.JSON(http.StatusOK, a.Shown())
+func (h assistantRoutes) read(ctx context.Context, who caller, in oneAssistant) (assistant.Assistant, error) {
+	a, err := h.Store.Assistants.Find(ctx, who.Owner, in.ID)
+	return a.Shown(), err
+}
+
+type changedAssistant struct {
+	ID   string        `path:"assistant"`
+	Body assistantBody `body:"256 KiB"`
 }
 
 // change applies a JSON merge patch.
-func (h *assistantRoutes) change(c echo.Context) error {
-	patch, err := assistantBody(c)
-	if err != nil {
-		return err
-	}
-	owner := identity(c).Owner
-	a, err := h.store.Change(c.Request().Context(), owner, c.Param("assistant"), func(a assistant.Assistant) (assistant.Assistant, error) {
-		a, err := a.Patch(patch)
+func (h assistantRoutes) change(ctx context.Context, who caller, in changedAssistant) (assistant.Assistant, error) {
+	a, err := h.Store.Assistants.Change(ctx, who.Owner, in.ID, func(a assistant.Assistant) (assistant.Assistant, error) {
+		a, err := a.Patch(in.Body.raw())
 		if err == nil {
 			err = h.check(a)
 		}
 		return a, err
 	})
-	if err != nil {
-		return orAssistant(err)
+	if err == nil {
+		h.events.note(who, "assistant changed", "assistant_id", a.ID, "shared", a.Shared)
 	}
-	h.events.note(c, "assistant changed", owner, "assistant_id", a.ID, "shared", a.Shared)
-	return c.JSON(http.StatusOK, a)
+	return a, err
 }
 
-func (h *assistantRoutes) delete(c echo.Context) error {
-	owner, id := identity(c).Owner, c.Param("assistant")
-	if err := h.store.Delete(c.Request().Context(), owner, id); err != nil {
-		return orAssistant(err)
+func (h assistantRoutes) delete(ctx context.Context, who caller, in oneAssistant) (none, error) {
+	err := h.Store.Assistants.Delete(ctx, who.Owner, in.ID)
+	if err == nil {
+		h.events.note(who, "assistant deleted", "assistant_id", in.ID)
 	}
-	h.events.note(c, "assistant deleted", owner, "assistant_id", id)
-	return c.NoContent(http.StatusNoContent)
+	return none{}, err
 }
 
 // check returns what is wrong with an owner's assistant.
-func (h *assistantRoutes) check(a assistant.Assistant) error {
-	if err := CheckAssistant(a, h.known); err != nil {
+func (h assistantRoutes) check(a assistant.Assistant) error {
+	if err := CheckAssistant(a, h.AssistantNames); err != nil {
 		return err
 	}
-	if !h.limits.MayUse(a.Text.Provider, a.Text.Model) {
+	if !h.Limits.MayUse(a.Text.Provider, a.Text.Model) {
 		return problem.Forbidden("model_not_allowed", "This provider and model may not be used here.")
 	}
 	return nil
@@ -240,4 +218,64 @@ func CheckAssistant(a assistant.Assistant, known AssistantNames) error {
 		}
 	}
 	return nil
+}
+
+// threadAssistant is the part of a body that chooses the assistant of a thread.
+type threadAssistant struct {
+	// AssistantID is nil if it is missing; null and "" mean the server's settings.
+	AssistantID assistantID       `json:"assistant_id"`
+	Variables   map[string]string `json:"variables"`
+}
+
+// assistantID is an id, or null, which is as an empty one.
+type assistantID struct {
+	set bool
+	id  string
+}
+
+// UnmarshalJSON reads an id or null.
+func (a *assistantID) UnmarshalJSON(raw []byte) error {
+	a.set = true
+	return json.Unmarshal(raw, &a.id)
+}
+
+// chosen reports whether a body says something about the assistant.
+func (b *threadAssistant) chosen() bool { return b.AssistantID.set || b.Variables != nil }
+
+// checkChoice returns which assistant is meant. It refuses one that the owner has not, and bad values of variables.
+func (a *api) checkChoice(ctx context.Context, owner string, b threadAssistant) (assistant.Ref, error) {
+	if err := assistant.CheckVariables(b.Variables); err != nil {
+		return assistant.Ref{}, orAssistant(err)
+	}
+	if b.AssistantID.id == "" {
+		return assistant.Ref{}, nil
+	}
+	found, err := a.Store.Assistants.Find(ctx, owner, b.AssistantID.id)
+	return found.Ref(), orAssistant(err)
+}
+
+// assign saves a choice with what checkChoice has found.
+func (a *api) assign(
+	ctx context.Context, key thread.Key, b threadAssistant, chosen assistant.Ref,
+) (persistence.Thread, error) {
+	if !b.AssistantID.set { // values alone
+		t, err := a.Store.Thread(ctx, key)
+		if err != nil {
+			return t, err
+		}
+		chosen = assistant.Ref{Owner: t.AssistantOwner, ID: t.AssistantID}
+	}
+	return a.Store.SetAssistant(ctx, key, chosen, b.Variables)
+}
+
+// ofCall returns the assistant of a call for which a client asks: the application's server may have chosen another one.
+func (a *api) ofCall(ctx context.Context, who access.Identity, asked string) (assistant.Ref, error) {
+	if s := who.Secret; s != nil && s.AssistantID != "" {
+		asked = s.AssistantID
+		if s.AssistantOwner != nil {
+			chosen, err := a.Store.Assistants.Get(ctx, who.Owner, assistant.Ref{Owner: *s.AssistantOwner, ID: asked})
+			return chosen.Ref(), orAssistant(err)
+		}
+	}
+	return a.checkChoice(ctx, who.Owner, threadAssistant{AssistantID: assistantID{id: asked}})
 }

@@ -15,7 +15,6 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
@@ -23,25 +22,9 @@ import (
 )
 
 // calls serves the routes about calls.
-type calls struct {
-	calls   voiceCalls
-	limits  *access.Allowances
-	metrics *Metrics
-	threads interface {
-		Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
-		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
-	}
-	chat interface {
-		LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
-	}
-	remove  *remover
-	secrets *access.Secrets
-	records bool // calls may be recorded
-	// assistants checks which one a call has.
-	assistants *assistantFinder
-}
+type calls struct{ *api }
 
-func (h *calls) routes(r router) {
+func (h calls) routes(r router) {
 	r.POST("/v1", notHere)
 	r.POST("/v1/realtime", notHere) // where the beta of the API had them
 	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
@@ -57,29 +40,6 @@ const (
 	maxParts = maxSDP + maxSession + 8<<10
 )
 
-// voiceCalls is what the routes need of the live calls; *bridge.Calls implements it.
-type voiceCalls interface {
-	callSetUp
-	Hangup(ctx context.Context, owner, callID string) error
-	Live(owner, threadID string) (callID string, ok bool)
-	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
-	Forget(ctx context.Context, key thread.Key) error
-	Count() int
-	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
-}
-
-// callSetUp connects browsers to calls.
-type callSetUp interface {
-	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
-	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
-	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
-	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
-	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
-	// Elsewhere and Redeem are for sockets of calls that another process has.
-	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
-	Redeem(ticket string) (owner, callID string, ok bool)
-}
-
 // offer is what a client sends to set up a call.
 type offer struct {
 	sdp     string
@@ -88,19 +48,20 @@ type offer struct {
 
 // notHere tells a client whose base URL is incomplete where calls are set up.
 func notHere(echo.Context) error {
-	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
+	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, "+
+		"as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
 }
 
 // start answers an SDP offer with a live call (POST /v1/realtime/calls of the Realtime API, in both
 // its forms).
-func (h *calls) start(c echo.Context) error {
+func (h calls) start(c echo.Context) error {
 	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
-		h.metrics.refused(err)
+		h.Metrics.refused(err)
 		return err
 	}
 	o, err := readOffer(c)
 	if err != nil {
-		h.metrics.refused(err)
+		h.Metrics.refused(err)
 		return err
 	}
 	started, err := h.setUp(c, bridge.Start{Offer: o.sdp, Session: o.session})
@@ -111,13 +72,13 @@ func (h *calls) start(c echo.Context) error {
 }
 
 // setUp starts a call, which the headers of the answer name.
-func (h *calls) setUp(c echo.Context, start bridge.Start) (bridge.Started, error) {
+func (h calls) setUp(c echo.Context, start bridge.Start) (bridge.Started, error) {
 	started, err := h.startFor(c, start)
 	if err != nil {
-		h.metrics.refused(err)
+		h.Metrics.refused(err)
 		return bridge.Started{}, err
 	}
-	h.metrics.callsStarted.Inc()
+	h.Metrics.callsStarted.Inc()
 	nameCall(c, started.CallID, started.ThreadID)
 	return started, nil
 }
@@ -129,7 +90,7 @@ func nameCall(c echo.Context, callID, threadID string) {
 	header.Set(headerThreadID, threadID)
 }
 
-func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, error) {
+func (h calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, error) {
 	threadID := c.QueryParam("thread_id")
 	if threadID != "" && !input.ValidID(threadID, maxThreadID) {
 		return bridge.Started{}, errNoThread
@@ -143,10 +104,12 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 	}
 	who, ctx := identity(c), c.Request().Context()
 	if threadID != "" {
-		threadID = names{h.threads}.find(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
+		threadID = h.meant(ctx, thread.Key{Owner: who.Owner, Thread: threadID}).Thread
 	}
-	start.Owner, start.User, start.ThreadID, start.Takeover, start.Upstream = who.Owner, who.Name, threadID, takeover, c.QueryParam("upstream")
-	if start.Assistant, err = h.assistants.ofCall(ctx, who, c.QueryParam("assistant_id")); err != nil {
+	start.Owner, start.User = who.Owner, who.Name
+	start.ThreadID, start.Takeover = threadID, takeover
+	start.Upstream = c.QueryParam("upstream")
+	if start.Assistant, err = h.ofCall(ctx, who, c.QueryParam("assistant_id")); err != nil {
 		return bridge.Started{}, err
 	}
 	if who.Secret == nil {
@@ -156,9 +119,9 @@ func (h *calls) startFor(c echo.Context, start bridge.Start) (bridge.Started, er
 }
 
 // wantsRecording reports whether a client asks for its call to be recorded.
-func (h *calls) wantsRecording(c echo.Context) (bool, error) {
+func (h calls) wantsRecording(c echo.Context) (bool, error) {
 	wanted, err := input.Bool(c, "record")
-	if err == nil && wanted && !h.records {
+	if err == nil && wanted && h.Recordings == nil {
 		return false, errNotRecorded
 	}
 	return wanted, err
@@ -168,7 +131,7 @@ var errNotRecorded = problem.BadRequest("recording_disabled", "record", "This se
 
 // beginWithSecret restricts the call to the secret's thread and gives it the secret's session: what
 // the application's server fixed, its page cannot change.
-func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+func (h calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
 	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
@@ -177,49 +140,50 @@ func (h *calls) beginWithSecret(ctx context.Context, start bridge.Start, secret 
 		start.Record = *secret.Record
 	}
 	if secret.Session != nil {
-		start.Session, start.Fixed, start.MayChange = secret.Session, secret.Fixed, secret.MayChange
+		start.Session, start.Fixed = secret.Session, secret.Fixed
+		start.MayChange = secret.MayChange
 	}
 	if !secret.MakesThread {
 		return h.open(ctx, start, secret)
 	}
 	// It makes its thread once: if that was deleted, nothing brings it back.
-	if made, err := h.secrets.HasOpened(ctx, secret); err != nil || made {
+	if made, err := h.auth.Secrets.HasOpened(ctx, secret); err != nil || made {
 		if err != nil {
 			return bridge.Started{}, err
 		}
 		return h.open(ctx, start, secret)
 	}
 	key := thread.Key{Owner: start.Owner, Thread: secret.Thread}
-	if _, err := h.threads.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
+	if _, err := h.Store.Thread(ctx, key); errors.Is(err, persistence.ErrNotFound) {
 		if err := h.limits.Thread(ctx, key.Owner); err != nil {
 			return bridge.Started{}, err
 		}
 	}
-	made, err := h.threads.EnsureThread(ctx, key)
+	made, err := h.Store.EnsureThread(ctx, key)
 	if err != nil {
 		return bridge.Started{}, orThread(err)
 	}
 	started, err := h.open(ctx, start, secret)
 	if err != nil && made && classify(err).Code != string(bridge.CodeCallActive) {
-		err = errors.Join(err, h.remove.unused(context.WithoutCancel(ctx), key))
+		err = errors.Join(err, h.removeUnused(context.WithoutCancel(ctx), key))
 	}
 	return started, err
 }
 
 // open starts the call, for which the secret stays good.
-func (h *calls) open(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+func (h calls) open(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
 	started, err := h.begin(ctx, start)
 	if err != nil {
 		return bridge.Started{}, err
 	}
-	if err := h.secrets.Opened(ctx, secret, started.CallID); err != nil {
-		return bridge.Started{}, errors.Join(err, h.calls.Hangup(context.WithoutCancel(ctx), start.Owner, started.CallID))
+	if err := h.auth.Secrets.Opened(ctx, secret, started.CallID); err != nil {
+		return bridge.Started{}, errors.Join(err, h.Calls.Hangup(context.WithoutCancel(ctx), start.Owner, started.CallID))
 	}
 	return started, nil
 }
 
 // begin starts the call within the limits.
-func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, error) {
+func (h calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, error) {
 	room := h.limits.Room
 	if start.ThreadID == "" {
 		room = h.limits.Thread
@@ -230,7 +194,7 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	// A call that waits on the thread, or is taken over, makes room; for any other the bridge refuses this one.
 	moving := false
 	if start.ThreadID != "" {
-		id, err := h.chat.LiveCall(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
+		id, err := h.Chat.LiveCall(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
 		if err != nil {
 			return bridge.Started{}, err
 		}
@@ -243,13 +207,13 @@ func (h *calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, 
 	var started bridge.Started
 	defer func() { done(started.ThreadID, started.CallID) }() // even after a panic, which ends one request only
 	start.OwnerCalls = h.limits.OwnerCalls()
-	started, err = h.calls.Start(ctx, start)
+	started, err = h.Calls.Start(ctx, start)
 	return started, orThread(err)
 }
 
 // reconnect connects a browser to a live call again: the same one, perhaps from another network, or
 // another one of the same owner.
-func (h *calls) reconnect(c echo.Context) error {
+func (h calls) reconnect(c echo.Context) error {
 	id, err := h.callOf(c)
 	if err != nil {
 		return err
@@ -261,7 +225,7 @@ func (h *calls) reconnect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	answer, err := h.calls.Reconnect(c.Request().Context(), identity(c).Owner, id, o.sdp)
+	answer, err := h.Calls.Reconnect(c.Request().Context(), identity(c).Owner, id, o.sdp)
 	if err != nil {
 		return orCall(err)
 	}
@@ -269,12 +233,12 @@ func (h *calls) reconnect(c echo.Context) error {
 }
 
 // hangUp ends one of the owner's calls.
-func (h *calls) hangUp(c echo.Context) error {
+func (h calls) hangUp(c echo.Context) error {
 	id, err := h.callOf(c)
 	if err != nil {
 		return err
 	}
-	if err := h.calls.Hangup(c.Request().Context(), identity(c).Owner, id); err != nil {
+	if err := h.Calls.Hangup(c.Request().Context(), identity(c).Owner, id); err != nil {
 		return orCall(err)
 	}
 	return c.NoContent(http.StatusOK)
@@ -291,17 +255,17 @@ func orCall(err error) error {
 
 // callOf returns the call that a request is about. A client secret is only for calls on its own
 // thread.
-func (h *calls) callOf(c echo.Context) (id string, err error) {
+func (h calls) callOf(c echo.Context) (id string, err error) {
 	return h.callNamed(c, c.Param("call_id"))
 }
 
-func (h *calls) callNamed(c echo.Context, id string) (string, error) {
+func (h calls) callNamed(c echo.Context, id string) (string, error) {
 	who := identity(c)
 	if !input.ValidID(id, maxCallID) {
 		return "", errNoCall
 	}
 	if who.Secret != nil {
-		live, err := h.chat.LiveCall(c.Request().Context(), thread.Key{Owner: who.Owner, Thread: who.Secret.Thread})
+		live, err := h.Chat.LiveCall(c.Request().Context(), thread.Key{Owner: who.Owner, Thread: who.Secret.Thread})
 		if err != nil {
 			return "", err
 		}

@@ -12,21 +12,17 @@ import (
 )
 
 // callSockets serves calls whose events and sound go over a WebSocket.
-type callSockets struct {
-	calls *calls
-	door  *socketDoor
-	relay *relay
-}
+type callSockets struct{ *api }
 
-func (h *callSockets) routes(r router) {
-	user := h.relay.admitted(r.userOrSecret)
+func (h callSockets) routes(r router) {
+	user := h.admitsRelayed(r.userOrSecret)
 	r.Echo.GET("/v1/realtime", h.start, user)
 	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, user)
 }
 
 // start serves GET /v1/realtime of the Realtime API. The call is set up before the upgrade, so that a refusal is an answer
 // with a status.
-func (h *callSockets) start(c echo.Context) error {
+func (h callSockets) start(c echo.Context) error {
 	if err := h.door.check(c); err != nil {
 		return err
 	}
@@ -36,12 +32,12 @@ func (h *callSockets) start(c echo.Context) error {
 	case c.QueryParam("call_id") != "":
 		return h.join(c, c.QueryParam("call_id"))
 	}
-	if err := h.calls.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
-		h.calls.metrics.refused(err)
+	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
+		h.Metrics.refused(err)
 		return err
 	}
 	return h.serve(c, wsserver.New(), func(client *wsserver.Conn) error {
-		_, err := h.calls.setUp(c, bridge.Start{Socket: client, Server: identity(c).IsServer()})
+		_, err := calls(h).setUp(c, bridge.Start{Socket: client, Server: identity(c).IsServer()})
 		return err
 	})
 }
@@ -50,16 +46,16 @@ func (h *callSockets) start(c echo.Context) error {
 var errNoProgram = problem.Forbidden("token_required", "Only an API token or a JWT joins a running call: a client secret or a page's session does not.")
 
 // join connects an application's server to a running call, beside its browser and without sound.
-func (h *callSockets) join(c echo.Context, id string) error {
+func (h callSockets) join(c echo.Context, id string) error {
 	if !identity(c).IsProgram() && !isRelayed(c) {
 		return errNoProgram
 	}
-	id, err := h.calls.callNamed(c, id)
+	id, err := calls(h).callNamed(c, id)
 	if err != nil {
 		return err
 	}
 	return h.toCall(c, id, "/v1/realtime?call_id="+id, wsserver.NewSilent(), func(client *wsserver.Conn) error {
-		threadID, err := h.calls.calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
+		threadID, err := h.Calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
 		if err == nil {
 			nameCall(c, id, threadID)
 		}
@@ -68,32 +64,32 @@ func (h *callSockets) join(c echo.Context, id string) error {
 }
 
 // reconnect gives a live call another connection, in place of the one that it has or had.
-func (h *callSockets) reconnect(c echo.Context) error {
+func (h callSockets) reconnect(c echo.Context) error {
 	if err := h.door.check(c); err != nil {
 		return err
 	}
-	id, err := h.calls.callOf(c)
+	id, err := calls(h).callOf(c)
 	if err != nil {
 		return err
 	}
 	return h.toCall(c, id, "/v1/realtime/calls/"+id+"/reconnect", wsserver.New(), func(client *wsserver.Conn) error {
-		return h.calls.calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
+		return h.Calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
 	})
 }
 
 // toCall connects a socket to a live call, of this process or, by path, of another one.
-func (h *callSockets) toCall(c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+func (h callSockets) toCall(c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
 	if !isRelayed(c) {
 		ctx := c.Request().Context()
-		if err := h.calls.limits.SetUp(ctx, c.RealIP()); err != nil {
+		if err := h.limits.SetUp(ctx, c.RealIP()); err != nil {
 			return err
 		}
-		way, elsewhere, err := h.calls.calls.Elsewhere(ctx, identity(c).Owner, id)
+		way, elsewhere, err := h.Calls.Elsewhere(ctx, identity(c).Owner, id)
 		if err != nil {
 			return orCall(err)
 		}
 		if elsewhere {
-			return h.relay.pass(c, way, path)
+			return h.pass(c, way, path)
 		}
 	}
 	return h.serve(c, client, func(client *wsserver.Conn) error {
@@ -105,14 +101,14 @@ func (h *callSockets) toCall(c echo.Context, id, path string, client *wsserver.C
 }
 
 // serve upgrades a request once a call has taken its connection, and returns when that has ended.
-func (h *callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+func (h callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
 	ctx, leave, err := h.door.enter(c) // it ends with the call, which ends before the server
 	if err != nil {
 		return err
 	}
 	defer leave()
 	client.Within(func(ctx context.Context, n int64) (release func(), err error) {
-		return h.calls.limits.Bodies.Take(ctx, identity(c).Owner, n)
+		return h.limits.Bodies.Take(ctx, identity(c).Owner, n)
 	})
 	if err := begin(client); err != nil {
 		return err
@@ -123,7 +119,7 @@ func (h *callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*w
 	if err != nil {
 		client.Abandon()
 		// Accept has already answered the client.
-		h.door.log.Debug("socket refused", "error", err, "request_id", requestID(c))
+		h.Logger.Debug("socket refused", "error", err, "request_id", requestID(c))
 		return nil
 	}
 	if client.Silent() { // a call's own connection outlives the token that began the call

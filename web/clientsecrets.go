@@ -1,15 +1,14 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/labstack/echo/v4"
+	"unicode/utf8"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
@@ -24,22 +23,11 @@ import (
 const secretDefaultTTL = 600
 
 // clientSecrets serves the routes about client secrets.
-type clientSecrets struct {
-	auth  *access.Authenticator
-	store threadReader
-	calls interface {
-		ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
-	}
-	assistants *assistantFinder
-	model      string // of calls, as shown in answers
-	now        func() time.Time
-	events     securityLog
-	records    bool // calls may be recorded
-}
+type clientSecrets struct{ *api }
 
-func (h *clientSecrets) routes(r router) {
-	r.POST("/v1/realtime/client_secrets", h.create, r.user)
-	r.DELETE("/v1/realtime/client_secrets", h.revoke, r.user)
+func (h clientSecrets) routes(r router) {
+	route(r, "POST /v1/realtime/client_secrets", h.create)
+	route(r, "DELETE /v1/realtime/client_secrets", h.revoke)
 }
 
 type secretRequest struct {
@@ -64,75 +52,77 @@ type secretAnswer struct {
 	ThreadID  *string         `json:"thread_id"`
 }
 
+type newSecret struct {
+	Body secretRequest `body:"64 KiB,optional"`
+}
+
 // create issues a client secret.
-func (h *clientSecrets) create(c echo.Context) error {
-	var body secretRequest
-	if err := input.JSON(c, &body, true); err != nil {
-		return err
-	}
+func (h clientSecrets) create(ctx context.Context, who caller, in newSecret) (answer secretAnswer, err error) {
+	body := &in.Body
 	ttl, err := body.ttl()
 	if err != nil {
-		return err
+		return answer, err
 	}
-	secret := access.ClientSecret{Owner: identity(c).Owner, Expires: h.now().Add(ttl)}
+	secret := access.ClientSecret{Owner: who.Owner, Expires: h.now().Add(ttl), Record: body.Record}
 	if secret.Session, err = sessionObject(body.Session); err != nil {
-		return err
+		return answer, err
 	}
-	if secret.Record = body.Record; secret.Record != nil && *secret.Record && !h.records {
-		return errNotRecorded
+	if secret.Record != nil && *secret.Record && h.Recordings == nil {
+		return answer, errNotRecorded
 	}
 	if err := body.checkMayChange(); err != nil {
-		return err
+		return answer, err
 	}
 	// Session settings from a page are not fixed: they are requests, like any other client's.
-	secret.Fixed, secret.MayChange = secret.Session != nil && identity(c).IsProgram(), body.MayChange
+	secret.Fixed, secret.MayChange = secret.Session != nil && who.IsProgram(), body.MayChange
 	shown := realtime.Settings{}
 	if secret.Session != nil {
-		if shown, err = h.calls.ReadSession(secret.Session, secret.Fixed); err != nil {
-			return err
+		if shown, err = h.Calls.ReadSession(secret.Session, secret.Fixed); err != nil {
+			return answer, err
 		}
 	}
-	chosen, err := h.assistants.check(c.Request().Context(), secret.Owner, body.threadAssistant)
+	chosen, err := h.checkChoice(ctx, secret.Owner, body.threadAssistant)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	secret.AssistantID, secret.AssistantOwner, secret.Variables = chosen.ID, &chosen.Owner, body.Variables
+	secret.AssistantID, secret.AssistantOwner = chosen.ID, &chosen.Owner
+	secret.Variables = body.Variables
 	if body.ThreadID != nil {
-		secret.Thread, err = h.ownThread(c, secret.Owner, *body.ThreadID)
+		secret.Thread, err = h.ownThread(ctx, secret.Owner, *body.ThreadID)
 	} else {
 		// The id is known from the start, so that all instances use the same thread.
 		secret.Thread, secret.MakesThread = persistence.NewID(), true
 	}
 	if err != nil {
-		return err
+		return answer, err
 	}
-	shown["type"], shown["object"], shown["model"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session"), toolkit.Encode(h.model)
-	token, err := h.auth.Secrets.Add(c.Request().Context(), secret)
+	shown["type"], shown["object"] = toolkit.Encode("realtime"), toolkit.Encode("realtime.session")
+	shown["model"] = toolkit.Encode(h.Upstream.Model)
+	token, err := h.auth.Secrets.Add(ctx, secret)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	h.events.note(c, "client secret issued", secret.Owner, "expires_at", secret.Expires.UTC())
-	return c.JSON(http.StatusOK, secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: toolkit.Encode(shown), ThreadID: body.ThreadID})
+	h.events.note(who, "client secret issued", "expires_at", secret.Expires.UTC())
+	return secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: toolkit.Encode(shown), ThreadID: body.ThreadID}, nil
+}
+
+type revokedSecret struct {
+	Body struct {
+		Value string `json:"value"`
+	} `body:"64 KiB"`
 }
 
 // revoke revokes one of the owner's client secrets, which is sent in the body and not in the path,
 // because paths are logged.
-func (h *clientSecrets) revoke(c echo.Context) error {
-	var body struct {
-		Value string `json:"value"`
-	}
-	if err := input.JSON(c, &body, false); err != nil {
-		return err
-	}
-	err := h.auth.Secrets.Revoke(c.Request().Context(), identity(c).Owner, body.Value)
+func (h clientSecrets) revoke(ctx context.Context, who caller, in revokedSecret) (none, error) {
+	err := h.auth.Secrets.Revoke(ctx, who.Owner, in.Body.Value)
 	if errors.Is(err, persistence.ErrNotFound) {
-		return problem.NotFound("secret_not_found", "There is no such client secret, or it has expired.")
+		err = problem.NotFound("secret_not_found", "There is no such client secret, or it has expired.")
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		h.events.note(who, "client secret revoked")
 	}
-	h.events.note(c, "client secret revoked", identity(c).Owner)
-	return c.NoContent(http.StatusNoContent)
+	return none{}, err
 }
 
 // changeable are the parts of a fixed session that clients may be allowed to change.
@@ -141,7 +131,8 @@ var changeable = []string{"instructions", "tools", "voice"}
 func (r secretRequest) checkMayChange() error {
 	for _, name := range r.MayChange {
 		if !slices.Contains(changeable, name) {
-			return problem.BadRequest("invalid_value", "client_may_change", fmt.Sprintf("client_may_change must be a list of %s.", strings.Join(changeable, ", ")))
+			return problem.BadRequest("invalid_value", "client_may_change",
+				fmt.Sprintf("client_may_change must be a list of %s.", strings.Join(changeable, ", ")))
 		}
 	}
 	return nil
@@ -166,11 +157,34 @@ func (r secretRequest) ttl() (time.Duration, error) {
 }
 
 // ownThread checks that the thread belongs to the owner, and returns its id.
-func (h *clientSecrets) ownThread(c echo.Context, owner, id string) (string, error) {
+func (h clientSecrets) ownThread(ctx context.Context, owner, id string) (string, error) {
 	if !input.ValidID(id, maxThreadID) {
 		return "", errNoThread
 	}
-	key := names{h.store}.find(c.Request().Context(), thread.Key{Owner: owner, Thread: id})
-	_, err := h.store.Thread(c.Request().Context(), key)
+	key := h.meant(ctx, thread.Key{Owner: owner, Thread: id})
+	_, err := h.Store.Thread(ctx, key)
 	return key.Thread, orThread(err)
+}
+
+// maxSession is the size of a session object, in bytes.
+const maxSession = 64 << 10
+
+// sessionObject checks a client's session object. A missing one and null are nil.
+func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	if len(raw) > maxSession {
+		return nil, problem.TooLarge("session", fmt.Sprintf("session is larger than %d bytes.", maxSession))
+	}
+	if !utf8.Valid(raw) || !input.IsObject(raw) {
+		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object in UTF-8.")
+	}
+	var head struct {
+		Type json.RawMessage `json:"type"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil || (len(head.Type) > 0 && string(head.Type) != `"realtime"`) {
+		return nil, problem.BadRequest("invalid_value", "session.type", `session.type must be "realtime".`)
+	}
+	return raw, nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"voicebridge/persistence"
 	"voicebridge/thread"
-	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -17,22 +16,12 @@ import (
 )
 
 // conductors serves the route of apps with their own voice.
-type conductors struct {
-	store interface {
-		threadReader
-		EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
-		TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
-	}
-	assistants *assistantFinder
-	limits     *access.Allowances
-	sessions   *conductor.Conductors
-	door       *socketDoor
-}
+type conductors struct{ *api }
 
-func (h *conductors) routes(r router) { r.Echo.GET("/conductor", h.conduct, r.user) }
+func (h conductors) routes(r router) { r.Echo.GET("/conductor", h.conduct, r.user) }
 
 // conduct opens the socket of an app that runs tools itself and speaks with its own voice.
-func (h *conductors) conduct(c echo.Context) error {
+func (h conductors) conduct(c echo.Context) error {
 	id := c.QueryParam("session_id")
 	if id == "" {
 		return problem.BadRequest("missing_value", "session_id", "session_id is missing: it is the id of a thread.")
@@ -45,7 +34,7 @@ func (h *conductors) conduct(c echo.Context) error {
 	}
 	ctx := c.Request().Context()
 	choice := threadAssistant{AssistantID: assistantID{set: true, id: c.QueryParam("assistant_id")}}
-	chosen, err := h.assistants.check(ctx, identity(c).Owner, choice)
+	chosen, err := h.checkChoice(ctx, identity(c).Owner, choice)
 	if err != nil {
 		return err
 	}
@@ -54,11 +43,11 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	if chosen.ID != "" {
-		if _, err := h.assistants.assign(ctx, key, choice, chosen); err != nil {
+		if _, err := h.assign(ctx, key, choice, chosen); err != nil {
 			return orThread(err)
 		}
 	}
-	session, err := h.store.TextSession(ctx, key)
+	session, err := h.Store.TextSession(ctx, key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
@@ -67,7 +56,7 @@ func (h *conductors) conduct(c echo.Context) error {
 		return err
 	}
 	return h.door.upgrade(c, "connect again", func(ctx context.Context, k *socket.Socket) error {
-		return h.sessions.Serve(ctx, key, id, identity(c).Name, tools, k)
+		return h.api.conductors.Serve(ctx, key, id, identity(c).Name, tools, k)
 	})
 }
 
@@ -77,9 +66,9 @@ var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 var errSessionID = problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
 
 // ensure finds the app's session, or creates one with the id that the app chose, and returns its key.
-func (h *conductors) ensure(ctx context.Context, chosen thread.Key) (thread.Key, error) {
-	key := names{h.store}.find(ctx, chosen)
-	_, err := h.store.Thread(ctx, key)
+func (h conductors) ensure(ctx context.Context, chosen thread.Key) (thread.Key, error) {
+	key := h.meant(ctx, chosen)
+	_, err := h.Store.Thread(ctx, key)
 	if !errors.Is(err, persistence.ErrNotFound) {
 		return key, err
 	}
@@ -89,10 +78,10 @@ func (h *conductors) ensure(ctx context.Context, chosen thread.Key) (thread.Key,
 	if err := h.limits.Thread(ctx, key.Owner); err != nil {
 		return key, err
 	}
-	_, err = h.store.EnsureThread(ctx, key)
+	_, err = h.Store.EnsureThread(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) { // another owner's thread has the id
 		key = ownKey(chosen)
-		_, err = h.store.EnsureThread(ctx, key)
+		_, err = h.Store.EnsureThread(ctx, key)
 	}
 	return key, orThread(err)
 }

@@ -64,14 +64,6 @@ func TestInvalidValue(t *testing.T) {
 			}
 		})
 	}
-	for defaults, want := range map[string]string{
-		`{"speed":1}`:      `invalid defaults: they must be a JSON object`,
-		`{"max_tokens":0}`: `invalid defaults: max_tokens is 0`,
-	} {
-		if got := b.do(t, "POST", "/text/session", `{"defaults":`+defaults+`}`); !strings.Contains(got.body, want) {
-			t.Errorf("the defaults %s are refused with %s, want %q", defaults, got.body, want)
-		}
-	}
 }
 
 // TestDatabaseAway checks that clients are told to try again later, unless they themselves went away.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log/slog"
 	"math"
 	"net/http"
 
@@ -23,30 +22,11 @@ import (
 )
 
 // threadSockets serves the routes of the thread socket.
-type threadSockets struct {
-	store interface {
-		threadReader
-		messageStore
-		watcher
-	}
-	queue interface {
-		Length(ctx context.Context, key thread.Key) (int, error)
-		Settings() queue.Settings
-	}
-	chat textTurns
-	door *socketDoor
-	log  *slog.Logger
-}
+type threadSockets struct{ *api }
 
-func (h *threadSockets) routes(r router) {
+func (h threadSockets) routes(r router) {
 	r.Echo.GET("/api/threads/:id/ws", onThread(h.watch), r.user)
 	r.Echo.GET("/api/sessions/:id/ws", onThread(h.watch), r.user)
-}
-
-// watcher is what the thread socket needs of the store.
-type watcher interface {
-	Watch(key thread.Key) *persistence.Watch
-	Dropped() int64
 }
 
 // maxSocketRead limits one message to a thread socket, in bytes.
@@ -73,7 +53,7 @@ type connectedData struct {
 
 // watch upgrades to a socket with the thread's events. Without ?after it starts now: nothing newer
 // than the greeting is missed.
-func (h *threadSockets) watch(c echo.Context, key thread.Key) error {
+func (h threadSockets) watch(c echo.Context, key thread.Key) error {
 	after, err := input.Int(c, "after", -1, 0, math.MaxInt64)
 	if err != nil {
 		return err
@@ -82,31 +62,31 @@ func (h *threadSockets) watch(c echo.Context, key thread.Key) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	if _, err := h.store.Thread(ctx, key); err != nil {
+	if _, err := h.Store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	watch := h.store.Watch(key) // first listen, then read
+	watch := h.Store.Watch(key) // first listen, then read
 	defer watch.Close()
-	last, err := h.store.LastSeq(ctx, key)
+	last, err := h.Store.LastSeq(ctx, key)
 	if err != nil {
 		return orThread(err)
 	}
 	if after < 0 {
 		after = last
 	}
-	waiting, err := h.queue.Length(ctx, key)
+	waiting, err := h.Queue.Length(ctx, key)
 	if err != nil {
 		return err
 	}
-	busy, err := h.chat.Busy(ctx, key)
+	busy, err := h.Chat.Busy(ctx, key)
 	if err != nil {
 		return err
 	}
-	callID, err := h.chat.LiveCall(ctx, key)
+	callID, err := h.Chat.LiveCall(ctx, key)
 	if err != nil {
 		return err
 	}
-	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.queue.Settings(), ServerMaxSeq: last, Busy: busy}
+	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.Queue.Settings(), ServerMaxSeq: last, Busy: busy}
 	if callID != "" {
 		hello.CallID = &callID
 	}
@@ -146,7 +126,7 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 
 // receive handles one message from a client. Problems with it are reported to the client; an error
 // ends the socket.
-func (h *threadSockets) receive(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
+func (h threadSockets) receive(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
 		return err
@@ -157,7 +137,7 @@ func (h *threadSockets) receive(ctx context.Context, k *socket.Socket, key threa
 	}
 	e := classify(err)
 	if e.Status >= http.StatusInternalServerError {
-		h.log.Error("message on the thread socket failed", "error", err, "thread_id", key.Thread)
+		h.Logger.Error("message on the thread socket failed", "error", err, "thread_id", key.Thread)
 	}
 	return k.Write(persistence.Event{Type: "error", Data: toolkit.Encode(errorData{e.Code, e.Message})})
 }
@@ -174,7 +154,7 @@ type decisionBody struct {
 	Nonce      string `json:"nonce"`
 }
 
-func (h *threadSockets) handle(ctx context.Context, key thread.Key, kind websocket.MessageType, message []byte) error {
+func (h threadSockets) handle(ctx context.Context, key thread.Key, kind websocket.MessageType, message []byte) error {
 	if len(message) > maxSocketRead {
 		return problem.TooLarge("", fmt.Sprintf("The message is larger than %d bytes.", maxSocketRead))
 	}
@@ -203,5 +183,5 @@ func (h *threadSockets) handle(ctx context.Context, key thread.Key, kind websock
 	if d.ToolCallID == "" || d.Nonce == "" {
 		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are required.")
 	}
-	return h.chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
+	return h.Chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
 }

@@ -7,43 +7,25 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
 	"voicebridge/toolkit/webhook"
-	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
-// hookStore keeps the hooks of owners; *hooked.Store implements it.
-type hookStore interface {
-	Add(ctx context.Context, h hooked.Hook) (hooked.Hook, error)
-	List(ctx context.Context, owner string) ([]hooked.Hook, error)
-	Hook(ctx context.Context, owner, id string) (hooked.Hook, error)
-	Change(ctx context.Context, owner, id string, fn func(*hooked.Hook) error) (hooked.Hook, error)
-	Delete(ctx context.Context, owner, id string) error
-	Deliveries(ctx context.Context, owner, hook string, limit int) ([]hooked.Delivery, error)
-	Retry(ctx context.Context, owner, hook, id string) (hooked.Delivery, error)
-	Test(ctx context.Context, owner, hook string) (hooked.Delivery, error)
-}
-
 // hookRoutes serves the routes about hooks.
-type hookRoutes struct {
-	store hookStore
-	// check returns a URL as it is saved, or why it may not be called.
-	check func(url string) (string, error)
-}
+type hookRoutes struct{ *api }
 
-func (h *hookRoutes) routes(r router) {
-	r.GET("/api/hooks", h.list, r.user)
-	r.POST("/api/hooks", h.add, r.user, r.text)
-	r.GET("/api/hooks/:hook_id", h.read, r.user)
-	r.PATCH("/api/hooks/:hook_id", h.change, r.user)
-	r.DELETE("/api/hooks/:hook_id", h.remove, r.user)
-	r.GET("/api/hooks/:hook_id/deliveries", h.deliveries, r.user)
-	r.POST("/api/hooks/:hook_id/deliveries/:delivery/retry", h.retry, r.user, r.text)
-	r.POST("/api/hooks/:hook_id/test", h.test, r.user, r.text)
+func (h hookRoutes) routes(r router) {
+	r.explain = orHook
+	route(r, "GET /api/hooks", h.list)
+	route(r, "POST /api/hooks", h.add, r.text)
+	route(r, "GET /api/hooks/:hook_id", h.read)
+	route(r, "PATCH /api/hooks/:hook_id", h.change)
+	route(r, "DELETE /api/hooks/:hook_id", h.remove)
+	route(r, "GET /api/hooks/:hook_id/deliveries", h.deliveries)
+	route(r, "POST /api/hooks/:hook_id/deliveries/:delivery/retry", h.retry, r.text)
+	route(r, "POST /api/hooks/:hook_id/test", h.test, r.text)
 }
 
 // hookAnswer is a hook in the form that clients get.
@@ -112,111 +94,103 @@ func (b hookBody) apply(h *hooked.Hook, check func(string) (string, error)) erro
 	return nil
 }
 
-func (h *hookRoutes) list(c echo.Context) error {
-	list, err := h.store.List(c.Request().Context(), identity(c).Owner)
-	if err != nil {
-		return err
-	}
-	answer := struct {
-		Hooks []hookAnswer `json:"hooks"`
-	}{[]hookAnswer{}}
+type hookList struct {
+	Hooks []hookAnswer `json:"hooks"`
+}
+
+func (h hookRoutes) list(ctx context.Context, who caller, _ none) (hookList, error) {
+	answer := hookList{Hooks: []hookAnswer{}}
+	list, err := h.Store.Hooks.List(ctx, who.Owner)
 	for _, hook := range list {
 		answer.Hooks = append(answer.Hooks, showHook(hook))
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answer, err
+}
+
+type newHook struct {
+	Body hookBody `body:"64 KiB"`
 }
 
 // add creates a hook, with a secret that no later answer shows.
-func (h *hookRoutes) add(c echo.Context) error {
-	var body hookBody
-	if err := input.JSON(c, &body, false); err != nil {
-		return err
-	}
-	if body.URL == nil || body.Events == nil {
-		return problem.BadRequest("invalid_value", "", "A hook needs url and events.")
+func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer reply, err error) {
+	if in.Body.URL == nil || in.Body.Events == nil {
+		return answer, problem.BadRequest("invalid_value", "", "A hook needs url and events.")
 	}
 	secret := webhook.NewSecret().Reveal()
-	hook := hooked.Hook{Owner: identity(c).Owner, Enabled: true, Secret: secret}
-	if err := body.apply(&hook, h.check); err != nil {
-		return err
+	hook := hooked.Hook{Owner: who.Owner, Enabled: true, Secret: secret}
+	if err := in.Body.apply(&hook, h.CheckHook); err != nil {
+		return answer, err
 	}
-	hook, err := h.store.Add(c.Request().Context(), hook)
-	if errors.Is(err, persistence.ErrQuota) {
-		return &problem.Error{Status: http.StatusConflict, Code: "too_many_hooks", Message: fmt.Sprintf("You have %d hooks, which is the limit.", hooked.MaxHooks)}
+	if hook, err = h.Store.Hooks.Add(ctx, hook); errors.Is(err, persistence.ErrQuota) {
+		err = &problem.Error{
+			Status: http.StatusConflict, Code: "too_many_hooks",
+			Message: fmt.Sprintf("You have %d hooks, which is the limit.", hooked.MaxHooks),
+		}
 	}
-	if err != nil {
-		return err
-	}
-	answer := showHook(hook)
-	answer.Secret = secret
-	c.Response().Header().Set(echo.HeaderLocation, "/api/hooks/"+hook.ID)
-	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
-	return c.JSON(http.StatusCreated, answer)
+	shown := showHook(hook)
+	shown.Secret = secret
+	return created("/api/hooks/"+hook.ID, shown), err
 }
 
-func (h *hookRoutes) read(c echo.Context) error {
-	hook, err := h.store.Hook(c.Request().Context(), identity(c).Owner, c.Param("hook_id"))
-	if err != nil {
-		return orHook(err)
-	}
-	return c.JSON(http.StatusOK, showHook(hook))
+type oneHook struct {
+	ID string `path:"hook_id"`
 }
 
-func (h *hookRoutes) change(c echo.Context) error {
-	var body hookBody
-	if err := input.JSON(c, &body, false); err != nil {
-		return err
-	}
-	hook, err := h.store.Change(c.Request().Context(), identity(c).Owner, c.Param("hook_id"), func(hook *hooked.Hook) error { return body.apply(hook, h.check) })
-	if err != nil {
-		return orHook(err)
-	}
-	return c.JSON(http.StatusOK, showHook(hook))
+func (h hookRoutes) read(ctx context.Context, who caller, in oneHook) (hookAnswer, error) {
+	hook, err := h.Store.Hooks.Hook(ctx, who.Owner, in.ID)
+	return showHook(hook), err
 }
 
-func (h *hookRoutes) remove(c echo.Context) error {
-	if err := h.store.Delete(c.Request().Context(), identity(c).Owner, c.Param("hook_id")); err != nil {
-		return orHook(err)
-	}
-	return c.NoContent(http.StatusNoContent)
+type changedHook struct {
+	ID   string   `path:"hook_id"`
+	Body hookBody `body:"64 KiB"`
 }
 
-func (h *hookRoutes) deliveries(c echo.Context) error {
-	limit, err := input.Int(c, "limit", 50, 1, 200)
-	if err != nil {
-		return err
-	}
-	list, err := h.store.Deliveries(c.Request().Context(), identity(c).Owner, c.Param("hook_id"), int(limit))
-	if err != nil {
-		return orHook(err)
-	}
-	answer := struct {
-		Deliveries []deliveryAnswer `json:"deliveries"`
-	}{[]deliveryAnswer{}}
+func (h hookRoutes) change(ctx context.Context, who caller, in changedHook) (hookAnswer, error) {
+	apply := func(hook *hooked.Hook) error { return in.Body.apply(hook, h.CheckHook) }
+	hook, err := h.Store.Hooks.Change(ctx, who.Owner, in.ID, apply)
+	return showHook(hook), err
+}
+
+func (h hookRoutes) remove(ctx context.Context, who caller, in oneHook) (none, error) {
+	return none{}, h.Store.Hooks.Delete(ctx, who.Owner, in.ID)
+}
+
+type someDeliveries struct {
+	ID    string `path:"hook_id"`
+	Limit int64  `query:"limit" range:"50,1,200"`
+}
+
+type deliveryList struct {
+	Deliveries []deliveryAnswer `json:"deliveries"`
+}
+
+func (h hookRoutes) deliveries(ctx context.Context, who caller, in someDeliveries) (deliveryList, error) {
+	answer := deliveryList{Deliveries: []deliveryAnswer{}}
+	list, err := h.Store.Hooks.Deliveries(ctx, who.Owner, in.ID, int(in.Limit))
 	for _, d := range list {
 		answer.Deliveries = append(answer.Deliveries, showDelivery(d))
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answer, err
 }
 
-func (h *hookRoutes) retry(c echo.Context) error {
-	d, err := h.store.Retry(c.Request().Context(), identity(c).Owner, c.Param("hook_id"), c.Param("delivery"))
+type oneDelivery struct {
+	Hook string `path:"hook_id"`
+	ID   string `path:"delivery"`
+}
+
+func (h hookRoutes) retry(ctx context.Context, who caller, in oneDelivery) (reply, error) {
+	d, err := h.Store.Hooks.Retry(ctx, who.Owner, in.Hook, in.ID)
 	if errors.Is(err, persistence.ErrConflict) {
-		return &problem.Error{Status: http.StatusConflict, Code: "delivery_busy", Message: "The event is being sent at this moment."}
+		err = &problem.Error{Status: http.StatusConflict, Code: "delivery_busy", Message: "The event is being sent at this moment."}
 	}
-	if err != nil {
-		return orHook(err)
-	}
-	return c.JSON(http.StatusAccepted, showDelivery(d))
+	return accepted(showDelivery(d)), err
 }
 
 // test sends an event hook.test to the hook, whatever events it names.
-func (h *hookRoutes) test(c echo.Context) error {
-	d, err := h.store.Test(c.Request().Context(), identity(c).Owner, c.Param("hook_id"))
-	if err != nil {
-		return orHook(err)
-	}
-	return c.JSON(http.StatusAccepted, showDelivery(d))
+func (h hookRoutes) test(ctx context.Context, who caller, in oneHook) (reply, error) {
+	d, err := h.Store.Hooks.Test(ctx, who.Owner, in.ID)
+	return accepted(showDelivery(d)), err
 }
 
 // orHook says what was not found.

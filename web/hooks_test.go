@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -58,52 +57,13 @@ func TestHooks(t *testing.T) {
 		t.Fatalf("claimed %v, %v", claimed, err)
 	}
 	wantError(t, b.do(t, "POST", retry, "", alice), 409, "delivery_busy")
-
-	// To a stranger there is none of it.
-	bob := as("bob-token-of-tests")
-	for _, c := range []struct{ method, path, body string }{
-		{"GET", path, ""}, {"PATCH", path, `{"enabled":true}`}, {"DELETE", path, ""}, {"GET", path + "/deliveries", ""}, {"POST", retry, ""}, {"POST", path + "/test", ""},
-	} {
-		wantError(t, b.do(t, c.method, c.path, c.body, bob), 404, "hook_not_found")
-	}
-	if r := b.do(t, "GET", "/api/hooks", "", bob); r.body != "{\"hooks\":[]}\n" {
-		t.Errorf("bob has %s", r.body)
-	}
-	wantStatus(t, b.do(t, "DELETE", path, "", alice), 204)
-	wantError(t, b.do(t, "GET", path, "", alice), 404, "hook_not_found")
 }
 
-func TestHostileHooks(t *testing.T) {
+// TestManyHooks has an owner with as many as they may have.
+func TestManyHooks(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	alice := as("alice-token-of-tests")
-	made := b.hook(t, "alice")
-	for body, want := range map[string]string{
-		`{"url":"http://example.com/","events":["*"]}`:                               "url",
-		`{"url":"https://10.0.0.1/","events":["*"]}`:                                 "url",
-		`{"url":"https://127.0.0.1:9999/","events":["*"]}`:                           "url",
-		`{"url":"https://169.254.169.254/latest/meta-data","events":["*"]}`:          "url",
-		`{"url":"file:///etc/passwd","events":["*"]}`:                                "url",
-		`{"url":"","events":["*"]}`:                                                  "url",
-		`{"url":"https://` + strings.Repeat("a.", 2000) + `example","events":["*"]}`: "-",
-		`{"url":"https://example.com/","events":[]}`:                                 "events",
-		`{"url":"https://example.com/","events":["call.exploded"]}`:                  "events",
-		`{"url":"https://example.com/","events":["% %"]}`:                            "events",
-		`{"url":"https://example.com/"}`:                                             "-",
-		`{"events":["*"]}`:                                                           "-",
-		`{"url":7,"events":["*"]}`:                                                   "-",
-		`{"url":"https://example.com/","events":"*"}`:                                "-",
-	} {
-		r := b.do(t, "POST", "/api/hooks", body, alice)
-		wantStatus(t, r, 400)
-		if p := decode[plainErrorBody](t, r).Param; want != "-" && p != want {
-			t.Errorf("%.60s: the parameter is %q, want %q", body, p, want)
-		}
-		if !strings.Contains(body, `"url":"https://example.com/"}`) && !strings.Contains(body, `{"events":["*"]}`) {
-			wantStatus(t, b.do(t, "PATCH", "/api/hooks/"+made.ID, cmp.Or(body, "x"), alice), 400)
-		}
-	}
-	for range hooked.MaxHooks - 1 {
+	for range hooked.MaxHooks {
 		b.hook(t, "alice")
 	}
 	wantError(t, b.do(t, "POST", "/api/hooks", `{"url":"https://example.com/hook","events":["*"]}`, alice), 409, "too_many_hooks")

@@ -20,23 +20,12 @@ import (
 	"voicebridge/web/problem"
 )
 
-// imageStore stores the images of threads; *pictures.Store implements it.
-type imageStore interface {
-	Save(ctx context.Context, key thread.Key, i pictures.Image, quota int64) (pictures.Image, error)
-	Read(ctx context.Context, key thread.Key, id string) (pictures.Image, error)
-}
-
 var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
 
 // images serves the routes about a thread's images.
-type images struct {
-	threads threadReader
-	store   imageStore
-	// quota limits the bytes of all images of one owner; 0 means no limit.
-	quota int64
-}
+type images struct{ *api }
 
-func (h *images) routes(r router) {
+func (h images) routes(r router) {
 	r.POST("/api/threads/:id/images", onThread(h.add), r.user, r.text)
 	r.GET("/api/threads/:id/images/:image_id", onThread(h.read), r.user)
 }
@@ -50,7 +39,7 @@ type imageAnswer struct {
 }
 
 // add takes an image as the body, whose header must be that of an image of the declared type.
-func (h *images) add(c echo.Context, key thread.Key) error {
+func (h images) add(c echo.Context, key thread.Key) error {
 	declared, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if !slices.Contains(pictures.ImageTypes, declared) {
 		return problem.UnsupportedMedia("Send the image as image/png, image/jpeg, image/webp or image/gif.")
@@ -64,7 +53,7 @@ func (h *images) add(c echo.Context, key thread.Key) error {
 		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of type %s, or it has more than %d pixels on a side.",
 			declared, pictures.MaxPixels))
 	}
-	saved, err := h.store.Save(c.Request().Context(), key, image, h.quota)
+	saved, err := h.Store.Pictures.Save(c.Request().Context(), key, image, h.limits.ImageBytesPerOwner)
 	if errors.Is(err, persistence.ErrQuota) {
 		return errImageQuota
 	}
@@ -77,13 +66,13 @@ func (h *images) add(c echo.Context, key thread.Key) error {
 }
 
 // read returns an image, or a sound, which never change; or a part of it, as which Safari plays sounds.
-func (h *images) read(c echo.Context, key thread.Key) error {
+func (h images) read(c echo.Context, key thread.Key) error {
 	noImage := problem.NotFound("image_not_found", "There is no such image on this thread.")
 	id := c.Param("image_id")
 	if !input.ValidID(id, maxThreadID) {
 		return noImage
 	}
-	saved, err := h.store.Read(c.Request().Context(), key, id)
+	saved, err := h.Store.Pictures.Read(c.Request().Context(), key, id)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return noImage
 	}
@@ -98,20 +87,20 @@ func (h *images) read(c echo.Context, key thread.Key) error {
 	return nil
 }
 
-// check reports images that do not exist.
-func (h *images) check(ctx context.Context, key thread.Key, ids []string) error {
+// checkImages reports images that do not exist.
+func (a *api) checkImages(ctx context.Context, key thread.Key, ids []string) error {
 	if len(ids) > chat.MaxImages {
 		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
 	}
 	for _, id := range ids {
-		_, err := h.store.Read(ctx, key, id)
+		_, err := a.Store.Pictures.Read(ctx, key, id)
 		if err == nil {
 			continue
 		}
 		if !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
-		if _, err := h.threads.Thread(ctx, key); err != nil {
+		if _, err := a.Store.Thread(ctx, key); err != nil {
 			return orThread(err)
 		}
 		return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))

@@ -1,17 +1,18 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"html/template"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/problem"
 )
@@ -33,18 +34,54 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + strings.TrimSuffix(text[min(1, len(text)):], ".") + "."
 }
 
-// toolServers serves the routes about MCP servers.
-type toolServers struct {
-	servers ToolServers // nil means none
-	auth    *access.Authenticator
-	proxies []netip.Prefix
-	events  securityLog
+// ToolServers are the MCP servers, as their owners see them.
+type ToolServers interface {
+	// Of returns the state of the servers as the owner sees them.
+	Of(ctx context.Context, owner string) []ToolServer
+	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where the browser goes, and
+	// browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or another one that is ours.
+	Connect(ctx context.Context, owner, server, redirect string) (authorizeURL, browser string, err error)
+	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns what that is for a
+	// server. It returns the server as soon as that is known, and errors as Connect does.
+	Finish(ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool) (server string, err error)
+	// Forget ends what the owner has of a server, and reports whether there was anything.
+	Forget(ctx context.Context, owner, server string) (had bool, err error)
 }
+
+// SignInReturn is what a browser comes back with from a sign-in.
+type SignInReturn struct{ State, Code, Issuer, Error, Description string }
+
+// ToolServer is an MCP server and its current state, as one owner sees it.
+type ToolServer struct {
+	Name      string `json:"name"`
+	Connected bool   `json:"connected"`
+	Tools     int    `json:"tools"` // how many it offers
+	// Type is stdio, http or sse.
+	Type string `json:"-"`
+	// PerOwner means that each owner has a process of it, SignIn that each owner signs in to it.
+	PerOwner, SignIn bool `json:"-"`
+	// State is connected, connecting, idle, sign_in or failed.
+	State string `json:"-"`
+	// Reason says why it has failed.
+	Reason string `json:"error,omitempty"`
+	// Held are the tools that are new or have changed since the server was first seen.
+	Held []HeldTool `json:"-"`
+}
+
+// HeldTool is a tool of an MCP server that is new or has changed since the server was first seen.
+type HeldTool struct {
+	// Tool is the server's current definition.
+	Tool toolkit.Definition
+	Why  string
+}
+
+// toolServers serves the routes about MCP servers.
+type toolServers struct{ *api }
 
 const callbackPath = "/api/mcp/callback"
 
-func (h *toolServers) routes(r router) {
-	r.GET("/api/mcp", h.list, r.user)
+func (h toolServers) routes(r router) {
+	route(r, "GET /api/mcp", h.list)
 	r.Echo.GET(callbackPath, h.finish)
 	r.POST("/api/mcp/:name/connect", h.connect, r.user, r.text)
 	r.DELETE("/api/mcp/:name", h.forget, r.user)
@@ -60,29 +97,34 @@ type serverAnswer struct {
 	Tools    int    `json:"tools"`
 }
 
+type serverList struct {
+	Servers []serverAnswer `json:"servers"`
+}
+
 // list returns the servers as this owner sees them.
-func (h *toolServers) list(c echo.Context) error {
-	all := []serverAnswer{}
-	if h.servers != nil {
-		for _, s := range h.servers.Of(c.Request().Context(), identity(c).Owner) {
-			one := serverAnswer{Name: s.Name, Type: s.Type, PerOwner: s.PerOwner, State: s.State, Reason: s.Reason, Tools: s.Tools}
-			if s.SignIn {
-				one.Auth = "oauth"
-			}
-			all = append(all, one)
-		}
+func (h toolServers) list(ctx context.Context, who caller, _ none) (serverList, error) {
+	all := serverList{[]serverAnswer{}}
+	if h.ToolServers == nil {
+		return all, nil
 	}
-	return c.JSON(http.StatusOK, map[string]any{"servers": all})
+	for _, s := range h.ToolServers.Of(ctx, who.Owner) {
+		one := serverAnswer{Name: s.Name, Type: s.Type, PerOwner: s.PerOwner, State: s.State, Reason: s.Reason, Tools: s.Tools}
+		if s.SignIn {
+			one.Auth = "oauth"
+		}
+		all.Servers = append(all.Servers, one)
+	}
+	return all, nil
 }
 
 // connect begins a sign-in of this owner.
-func (h *toolServers) connect(c echo.Context) error {
+func (h toolServers) connect(c echo.Context) error {
 	server, err := h.named(c)
 	if err != nil {
 		return err
 	}
-	base := access.Base(c.Request(), h.proxies)
-	to, browser, err := h.servers.Connect(c.Request().Context(), identity(c).Owner, server, base+callbackPath)
+	base := access.Base(c.Request(), h.TrustedProxies)
+	to, browser, err := h.ToolServers.Connect(c.Request().Context(), identity(c).Owner, server, base+callbackPath)
 	if err != nil {
 		return err
 	}
@@ -91,24 +133,24 @@ func (h *toolServers) connect(c echo.Context) error {
 }
 
 // forget ends what this owner has of a server.
-func (h *toolServers) forget(c echo.Context) error {
+func (h toolServers) forget(c echo.Context) error {
 	server, err := h.named(c)
 	if err != nil {
 		return err
 	}
-	had, err := h.servers.Forget(c.Request().Context(), identity(c).Owner, server)
+	had, err := h.ToolServers.Forget(c.Request().Context(), identity(c).Owner, server)
 	if err != nil {
 		return err
 	}
 	if had {
-		h.events.note(c, "MCP server forgotten", identity(c).Owner, "server", server)
+		h.events.note(caller{identity(c), c}, "MCP server forgotten", "server", server)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
 // named returns the server that the path names.
-func (h *toolServers) named(c echo.Context) (string, error) {
-	if h.servers == nil {
+func (h toolServers) named(c echo.Context) (string, error) {
+	if h.ToolServers == nil {
 		return "", ErrNoSignIn
 	}
 	server := c.Param("name")
@@ -127,10 +169,10 @@ const cookieLifetime = 15 * time.Minute
 
 // cookie is what binds a sign-in to the browser that has begun it: otherwise somebody could begin one, have another person
 // agree to it, and use that person's account. The session's own cookie is not sent when another site sends the browser back.
-func (h *toolServers) cookie(r *http.Request, server, value string, maxAge int) *http.Cookie {
+func (h toolServers) cookie(r *http.Request, server, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: cookieName(server), Value: value, Path: access.Prefix(r, h.proxies) + callbackPath, MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(access.Base(r, h.proxies), "https:"),
+		Name: cookieName(server), Value: value, Path: access.Prefix(r, h.TrustedProxies) + callbackPath, MaxAge: maxAge,
+		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(access.Base(r, h.TrustedProxies), "https:"),
 	}
 }
 
@@ -140,7 +182,7 @@ func cookieName(server string) string {
 }
 
 // finish ends a sign-in: its authorization server sends the browser here.
-func (h *toolServers) finish(c echo.Context) error {
+func (h toolServers) finish(c echo.Context) error {
 	server, err := h.finished(c)
 	if server != "" {
 		c.SetCookie(h.cookie(c.Request(), server, "", -1))
@@ -151,7 +193,7 @@ func (h *toolServers) finish(c echo.Context) error {
 		}
 		return c.JSON(http.StatusOK, map[string]string{"server": server, "state": "connected"})
 	}
-	view, status := signInView{Server: server, Back: access.Prefix(c.Request(), h.proxies) + "/"}, http.StatusOK
+	view, status := signInView{Server: server, Back: access.Prefix(c.Request(), h.TrustedProxies) + "/"}, http.StatusOK
 	if err != nil {
 		e := classify(err)
 		view.Problem, status = e.Message, e.Status
@@ -163,12 +205,14 @@ func (h *toolServers) finish(c echo.Context) error {
 	return c.HTML(status, page.String())
 }
 
-func (h *toolServers) finished(c echo.Context) (server string, err error) {
-	if h.servers == nil {
+func (h toolServers) finished(c echo.Context) (server string, err error) {
+	if h.ToolServers == nil {
 		return "", ErrNoSignIn
 	}
 	r, q := c.Request(), c.QueryParams()
-	back := SignInReturn{State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), Description: q.Get("error_description")}
+	back := SignInReturn{
+		State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), Description: q.Get("error_description"),
+	}
 	kept := func(server string) string {
 		if cookie, err := r.Cookie(cookieName(server)); err == nil {
 			return cookie.Value
@@ -181,12 +225,12 @@ func (h *toolServers) finished(c echo.Context) (server string, err error) {
 		who, err := h.auth.Identify(r, access.PeerOf(r, c.RealIP()), false, "")
 		return err == nil && who.Owner == owner
 	}
-	server, err = h.servers.Finish(r.Context(), back, kept, mine)
+	server, err = h.ToolServers.Finish(r.Context(), back, kept, mine)
 	if err != nil {
 		h.events.refused(c, "MCP sign-in failed", err)
 		return server, err
 	}
-	h.events.note(c, "signed in to MCP server", whose, "server", server)
+	h.events.note(caller{access.Identity{Owner: whose}, c}, "signed in to MCP server", "server", server)
 	return server, nil
 }
 

@@ -3,41 +3,28 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"math"
+	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/persistence/export"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
-	"voicebridge/web/input"
+	"voicebridge/web/problem"
 )
 
-// messages serves the route about a thread's messages.
-type messages struct {
-	store messageStore
-	// proxies are Config.TrustedProxies.
-	proxies []netip.Prefix
-}
+// messages serves the routes about a thread's messages.
+type messages struct{ *api }
 
-func (h *messages) routes(r router) { r.GET("/api/threads/:id/messages", onThread(h.list), r.user) }
-
-// messageReader reads threads and their messages.
-type messageReader interface {
-	threadReader
-	Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
-}
-
-// messageStore is what the routes about messages need of the store.
-type messageStore interface {
-	Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
-	Messages(ctx context.Context, key thread.Key, after int64, limit int) ([]thread.Message, error)
-	LastSeq(ctx context.Context, key thread.Key) (int64, error)
+func (h messages) routes(r router) {
+	r.explain = orThread
+	route(r, "GET /api/threads/:id/messages", h.list)
+	r.GET("/api/threads/:id/export", onThread(h.export), r.user)
 }
 
 type messagePage struct {
@@ -47,40 +34,32 @@ type messagePage struct {
 	NextAfter *int64 `json:"next_after"`
 }
 
-func (h *messages) list(c echo.Context, key thread.Key) error {
-	after, err := input.Int(c, "after", 0, 0, math.MaxInt64)
-	if err != nil {
-		return err
-	}
-	limit, err := input.Int(c, "limit", 100, 1, 1000)
-	if err != nil {
-		return err
-	}
-	current, err := input.Bool(c, "current")
-	if err != nil {
-		return err
-	}
-	messages, err := h.store.Messages(c.Request().Context(), key, after, int(limit))
-	if err != nil {
-		return orThread(err)
-	}
-	page := messagePage{Messages: messages}
+type someMessages struct {
+	Key     thread.Key
+	After   int64 `query:"after" range:"0,0,9223372036854775807"`
+	Limit   int64 `query:"limit" range:"100,1,1000"`
+	Current bool  `query:"current"`
+}
+
+func (h messages) list(ctx context.Context, who caller, in someMessages) (page messagePage, err error) {
+	messages, err := h.Store.Messages(ctx, in.Key, in.After, int(in.Limit))
+	page.Messages = messages
 	if n := len(messages); n > 0 {
 		page.NextAfter = new(messages[n-1].Seq)
 	}
-	if current {
+	if in.Current {
 		page.Messages = slices.DeleteFunc(messages, func(m thread.Message) bool { return m.IsDiscarded() })
 	}
 	if page.Messages == nil {
 		page.Messages = []thread.Message{}
 	}
-	here := c.Scheme() + "://" + c.Request().Host + access.Prefix(c.Request(), h.proxies)
+	here := who.c.Scheme() + "://" + who.c.Request().Host + access.Prefix(who.c.Request(), h.TrustedProxies)
 	for i := range page.Messages {
 		for j := range page.Messages[i].Parts {
-			absolute(&page.Messages[i].Parts[j], key.Thread, here)
+			absolute(&page.Messages[i].Parts[j], in.Key.Thread, here)
 		}
 	}
-	return c.JSON(http.StatusOK, page)
+	return page, err
 }
 
 // absolute makes the address of a thread's image absolute: outside of a page, as in the AI SDK's convertToModelMessages, a
@@ -105,4 +84,30 @@ func relative(address string) string {
 		return u.EscapedPath()[i:]
 	}
 	return address
+}
+
+// export returns a whole thread as a file.
+func (h messages) export(c echo.Context, key thread.Key) error {
+	format := export.Markdown
+	if name := c.QueryParam("format"); name != "" {
+		var ok bool
+		if format, ok = export.FormatOf(name); !ok {
+			return problem.BadRequest("invalid_value", "format", "format must be markdown, json or srt.")
+		}
+	}
+	ctx := c.Request().Context()
+	thread, err := h.Store.Thread(ctx, key)
+	if err != nil {
+		return orThread(err)
+	}
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, format.MediaType())
+	header.Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="thread-%s.%s"`, thread.ID, format.Extension()))
+	c.Response().WriteHeader(http.StatusOK)
+	if err := export.Write(c.Response(), format, thread, export.Messages(ctx, h.Store, key)); err != nil {
+		// Half a file must not look complete.
+		h.Logger.Warn("export interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		panic(http.ErrAbortHandler)
+	}
+	return nil
 }

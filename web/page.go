@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -72,16 +73,14 @@ func contentType(name string) string {
 	return "application/octet-stream"
 }
 
-// paths are the page's routes: its files, with / for index.html. The page keeps its own location
-// after #, so no other path serves it.
-func (p *page) paths() []string {
-	out := []string{"/"}
+// routes are the page's files, with / for index.html. The page keeps its own location after #, so no other path serves it.
+func (p *page) routes(r router) {
+	r.GET("/", p.serve)
 	for name := range p.files {
 		if name != indexFile {
-			out = append(out, "/"+name)
+			r.GET("/"+name, p.serve)
 		}
 	}
-	return out
 }
 
 func (p *page) has(name string) bool {
@@ -89,23 +88,8 @@ func (p *page) has(name string) bool {
 	return ok
 }
 
-// pageFiles serves the page's files.
-type pageFiles struct {
-	page *page
-}
-
-func (h *pageFiles) routes(r router) {
-	for _, path := range h.page.paths() {
-		r.GET(path, h.serve)
-	}
-}
-
-func (h *pageFiles) serve(c echo.Context) error {
-	return h.page.serve(c, cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile))
-}
-
-func (p *page) serve(c echo.Context, name string) error {
-	f, h := p.files[name], c.Response().Header()
+func (p *page) serve(c echo.Context) error {
+	f, h := p.files[cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)], c.Response().Header()
 	h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
 	h.Set("Etag", f.etag)
 	// File names do not change with their content, so browsers revalidate each time; unchanged
@@ -115,4 +99,22 @@ func (p *page) serve(c echo.Context, name string) error {
 		return c.NoContent(http.StatusNotModified)
 	}
 	return c.Blob(http.StatusOK, f.contentType, f.body)
+}
+
+// pageCSP lets the page run its own scripts, use its own styles and talk to its own server, and
+// nothing else. Its one argument extends connect-src: browsers before CSP 3 do not count a host's
+// sockets as 'self'.
+const pageCSP = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'%s; " +
+	"img-src 'self' data: blob:; media-src 'self' blob:; font-src 'self'; manifest-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+// sourceList matches what may go into one part of a content security policy.
+var sourceList = regexp.MustCompile(`^[A-Za-z0-9.:/_~%@+=\[\]-]+$`)
+
+// socketSources returns the socket addresses of the host by which the browser knows this server.
+func socketSources(host string) string {
+	if hostname := strings.ToLower(host); sourceList.MatchString(hostname) {
+		return " ws://" + hostname + " wss://" + hostname
+	}
+	return ""
 }

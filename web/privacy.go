@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -15,57 +14,50 @@ import (
 )
 
 // ownersData serves the routes by which an owner takes everything along, and leaves.
-type ownersData struct {
-	parts   []privacy.Part
-	threads interface {
-		Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
-	}
-	remove *remover
-	events securityLog
-	log    *slog.Logger
-}
+type ownersData struct{ *api }
 
-func (h *ownersData) routes(r router) {
+func (h ownersData) routes(r router) {
 	r.Echo.GET("/api/export", h.export, r.user, r.text) // no HEAD, which would read all of it
-	r.DELETE("/api/me", h.erase, r.user)
+	route(r, "DELETE /api/me", h.erase)
 }
 
 // export returns everything of the owner as a ZIP file.
-func (h *ownersData) export(c echo.Context) error {
+func (h ownersData) export(c echo.Context) error {
 	owner := identity(c).Owner
-	h.events.note(c, "data exported", owner)
+	h.events.note(caller{identity(c), c}, "data exported")
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "application/zip")
 	header.Set(echo.HeaderContentDisposition, `attachment; filename="voicebridge.zip"`)
 	c.Response().WriteHeader(http.StatusOK)
-	if err := privacy.Export(c.Request().Context(), c.Response(), owner, h.parts); err != nil {
+	if err := privacy.Export(c.Request().Context(), c.Response(), owner, h.Privacy); err != nil {
 		// Half a file must not look complete.
-		h.log.Warn("export interrupted", "owner", owner, "error", err, "request_id", requestID(c))
+		h.Logger.Warn("export interrupted", "owner", owner, "error", err, "request_id", requestID(c))
 		panic(http.ErrAbortHandler)
 	}
 	return nil
 }
 
 // erase deletes everything of the owner: calls and turns are ended first, page sessions and client secrets last.
-func (h *ownersData) erase(c echo.Context) error {
-	ctx, owner := context.WithoutCancel(c.Request().Context()), identity(c).Owner // half of it is nothing that anybody wants
-	h.events.note(c, "data erased", owner)
+func (h ownersData) erase(ctx context.Context, who caller, _ none) (none, error) {
+	ctx = context.WithoutCancel(ctx) // half of it is nothing that anybody wants
+	h.events.note(who, "data erased")
 	for {
-		page, _, err := h.threads.Threads(ctx, owner, persistence.ThreadFilter{Limit: 200})
+		page, _, err := h.Store.Threads(ctx, who.Owner, persistence.ThreadFilter{Limit: 200})
 		if err != nil {
-			return err
+			return none{}, err
 		}
 		if len(page) == 0 {
 			break
 		}
 		for _, t := range page {
-			if err := h.remove.thread(ctx, thread.Key{Owner: owner, Thread: t.ID}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
-				return err
+			err := h.removeThread(ctx, thread.Key{Owner: who.Owner, Thread: t.ID})
+			if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+				return none{}, err
 			}
 		}
 	}
-	if err := privacy.Erase(ctx, owner, h.parts); err != nil {
-		return fmt.Errorf("erase owner: %w", err)
+	if err := privacy.Erase(ctx, who.Owner, h.Privacy); err != nil {
+		return none{}, fmt.Errorf("erase owner: %w", err)
 	}
-	return c.NoContent(http.StatusNoContent)
+	return none{}, nil
 }

@@ -8,59 +8,31 @@ import (
 	"strings"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"voicebridge/bridge"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
-	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
-// messageQueue holds messages until a thread is free; *queue.Queue implements it.
-type messageQueue interface {
-	queueReader
-	queueWriter
-}
-
-type queueReader interface {
-	Settings() queue.Settings
-	List(ctx context.Context, key thread.Key) ([]queued.Message, *queued.Pause, error)
-	Length(ctx context.Context, key thread.Key) (int, error)
-	Get(ctx context.Context, key thread.Key, id string) (queued.Message, error)
-}
-
-type queueWriter interface {
-	Add(ctx context.Context, key thread.Key, m queued.Message) (queued.Message, error)
-	Edit(ctx context.Context, key thread.Key, id, text string) (queued.Message, error)
-	Move(ctx context.Context, key thread.Key, id string, up bool) error
-	Remove(ctx context.Context, key thread.Key, id string) error
-	Clear(ctx context.Context, key thread.Key) (int, error)
-	Send(ctx context.Context, key thread.Key, id string) error
-	Resume(ctx context.Context, key thread.Key) error
-}
-
 // queues serves the routes about queued messages.
-type queues struct {
-	queue  messageQueue
-	images *images
-	now    func() time.Time
-}
+type queues struct{ *api }
 
 // routes registers the same routes under both names of a thread.
-func (h *queues) routes(r router) {
+func (h queues) routes(r router) {
 	for _, thread := range []string{"/api/threads/:id", "/api/sessions/:id"} {
-		r.GET(thread+"/queue", onThread(h.answer), r.user)
-		r.POST(thread+"/queue", onThread(h.add), r.user, r.text)
-		r.DELETE(thread+"/queue", onThread(h.clear), r.user)
-		r.POST(thread+"/queue/resume", onThread(h.resume), r.user)
-		r.GET(thread+"/queue/:msg_id", onQueued(h.read), r.user)
-		r.PATCH(thread+"/queue/:msg_id", onQueued(h.edit), r.user)
-		r.DELETE(thread+"/queue/:msg_id", onQueued(h.remove), r.user)
-		r.POST(thread+"/queue/:msg_id/move", onQueued(h.move), r.user)
-		r.POST(thread+"/queue/:msg_id/send", onQueued(h.send), r.user)
+		r.explain = orThread
+		route(r, "GET "+thread+"/queue", h.list)
+		route(r, "POST "+thread+"/queue", h.add, r.text)
+		route(r, "DELETE "+thread+"/queue", h.clear)
+		route(r, "POST "+thread+"/queue/resume", h.resume)
+		r.explain = orQueued
+		route(r, "GET "+thread+"/queue/:msg_id", h.read)
+		route(r, "PATCH "+thread+"/queue/:msg_id", h.edit)
+		route(r, "DELETE "+thread+"/queue/:msg_id", h.remove)
+		route(r, "POST "+thread+"/queue/:msg_id/move", h.move)
+		route(r, "POST "+thread+"/queue/:msg_id/send", h.send)
 	}
 }
 
@@ -101,12 +73,8 @@ type pauseAnswer struct {
 	Since   time.Time `json:"since"`
 }
 
-// answer returns the queue.
-func (h *queues) answer(c echo.Context, key thread.Key) error {
-	list, pause, err := h.queue.List(c.Request().Context(), key)
-	if err != nil {
-		return orThread(err)
-	}
+func (h queues) list(ctx context.Context, _ caller, in oneThread) (queueAnswer, error) {
+	list, pause, err := h.Queue.List(ctx, in.Key)
 	answer := queueAnswer{Messages: []queuedAnswer{}, Count: len(list)}
 	for _, m := range list {
 		answer.Messages = append(answer.Messages, showQueued(m))
@@ -114,50 +82,49 @@ func (h *queues) answer(c echo.Context, key thread.Key) error {
 	if pause != nil {
 		answer.Paused = &pauseAnswer{pause.Reason, pause.Message, pause.At}
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answer, orThread(err)
 }
 
-// add queues a message. The same idempotency key gets the same answer and adds nothing.
-func (h *queues) add(c echo.Context, key thread.Key) error {
-	var body struct {
+type newQueued struct {
+	Key  thread.Key
+	Body struct {
 		Message        string   `json:"message"`
 		ImageIDs       []string `json:"image_ids"`
 		ClientID       string   `json:"client_id"`
 		IdempotencyKey string   `json:"idempotency_key"`
 		ScheduledAt    string   `json:"scheduled_at"`
+	} `body:"1024 KiB"`
+}
+
+// add queues a message. The same idempotency key gets the same answer and adds nothing.
+func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply, err error) {
+	if err := checkQueued(in.Body.Message); err != nil {
+		return answer, err
 	}
-	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
-		return err
-	}
-	if err := checkQueued(body.Message); err != nil {
-		return err
-	}
-	at, err := h.readSchedule(body.ScheduledAt)
+	at, err := h.readSchedule(in.Body.ScheduledAt)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	once, err := idempotencyKey(c, body.IdempotencyKey)
+	once, err := idempotencyKey(who.c, in.Body.IdempotencyKey)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	if err := h.images.check(c.Request().Context(), key, body.ImageIDs); err != nil {
-		return err
+	if err := h.checkImages(ctx, in.Key, in.Body.ImageIDs); err != nil {
+		return answer, err
 	}
-	saved, err := h.queue.Add(c.Request().Context(), key, queued.Message{
-		Text: body.Message, ImageIDs: body.ImageIDs, ClientID: body.ClientID, IdempotencyKey: once, ScheduledAt: at,
+	saved, err := h.Queue.Add(ctx, in.Key, queued.Message{
+		Text: in.Body.Message, ImageIDs: in.Body.ImageIDs, ClientID: in.Body.ClientID, IdempotencyKey: once, ScheduledAt: at,
 	})
 	switch {
 	case errors.Is(err, queued.ErrFull):
-		return &problem.Error{
+		err = &problem.Error{
 			Status: http.StatusConflict, Code: "queue_full",
-			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.queue.Settings().MaxSize),
+			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.Queue.Settings().MaxSize),
 		}
 	case errors.Is(err, persistence.ErrConflict):
-		return errKeyUsed
-	case err != nil:
-		return orThread(err)
+		err = errKeyUsed
 	}
-	return c.JSON(http.StatusCreated, showQueued(saved))
+	return created("", showQueued(saved)), err
 }
 
 func checkQueued(text string) error {
@@ -171,7 +138,7 @@ func checkQueued(text string) error {
 }
 
 // readSchedule reads a time (RFC 3339) or a delay, such as 5m; nil for an empty text.
-func (h *queues) readSchedule(text string) (*time.Time, error) {
+func (h queues) readSchedule(text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // as soon as possible
 	}
@@ -181,35 +148,23 @@ func (h *queues) readSchedule(text string) (*time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return new(h.now().Add(d)), nil
 	}
-	return nil, problem.BadRequest("invalid_scheduled_at", "scheduled_at", "scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
+	return nil, problem.BadRequest("invalid_scheduled_at", "scheduled_at",
+		"scheduled_at must be a time like 2026-12-24T18:00:00Z, or how long from now, like 5m.")
 }
 
-func (h *queues) clear(c echo.Context, key thread.Key) error {
-	if _, err := h.queue.Clear(c.Request().Context(), key); err != nil {
-		return orThread(err)
-	}
-	return c.NoContent(http.StatusNoContent)
+func (h queues) clear(ctx context.Context, _ caller, in oneThread) (none, error) {
+	_, err := h.Queue.Clear(ctx, in.Key)
+	return none{}, err
 }
 
-func (h *queues) resume(c echo.Context, key thread.Key) error {
-	if err := h.queue.Resume(c.Request().Context(), key); err != nil {
-		return orThread(err)
+func (h queues) resume(ctx context.Context, who caller, in oneThread) (queueAnswer, error) {
+	if err := h.Queue.Resume(ctx, in.Key); err != nil {
+		return queueAnswer{}, err
 	}
-	return h.answer(c, key)
+	return h.list(ctx, who, in)
 }
 
 var errNotQueued = problem.NotFound("message_not_found", "There is no such message in the queue.")
-
-// onQueued serves with the thread and the message of the path.
-func onQueued(serve func(c echo.Context, key thread.Key, id string) error) echo.HandlerFunc {
-	return onThread(func(c echo.Context, key thread.Key) error {
-		id := c.Param("msg_id")
-		if !input.ValidID(id, maxThreadID) {
-			return errNotQueued
-		}
-		return serve(c, key, id)
-	})
-}
 
 // orQueued replaces errors about a queued message by readable ones.
 func orQueued(err error) error {
@@ -222,67 +177,67 @@ func orQueued(err error) error {
 	return err
 }
 
-func (h *queues) read(c echo.Context, key thread.Key, id string) error {
-	m, err := h.queue.Get(c.Request().Context(), key, id)
-	if err != nil {
-		return orQueued(err)
-	}
-	return c.JSON(http.StatusOK, showQueued(m))
+type oneQueued struct {
+	Key thread.Key
+	ID  string `path:"msg_id"`
 }
 
-func (h *queues) edit(c echo.Context, key thread.Key, id string) error {
-	var body struct {
+func (h queues) read(ctx context.Context, _ caller, in oneQueued) (queuedAnswer, error) {
+	m, err := h.Queue.Get(ctx, in.Key, in.ID)
+	return showQueued(m), err
+}
+
+type editedQueued struct {
+	Key  thread.Key
+	ID   string `path:"msg_id"`
+	Body struct {
 		Message string `json:"message"`
-	}
-	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
-		return err
-	}
-	if err := checkQueued(body.Message); err != nil {
-		return err
-	}
-	m, err := h.queue.Edit(c.Request().Context(), key, id, body.Message)
-	if err != nil {
-		return orQueued(err)
-	}
-	return c.JSON(http.StatusOK, showQueued(m))
+	} `body:"1024 KiB"`
 }
 
-func (h *queues) remove(c echo.Context, key thread.Key, id string) error {
-	if err := h.queue.Remove(c.Request().Context(), key, id); err != nil {
-		return orQueued(err)
+func (h queues) edit(ctx context.Context, _ caller, in editedQueued) (queuedAnswer, error) {
+	if err := checkQueued(in.Body.Message); err != nil {
+		return queuedAnswer{}, err
 	}
-	return c.NoContent(http.StatusNoContent)
+	m, err := h.Queue.Edit(ctx, in.Key, in.ID, in.Body.Message)
+	return showQueued(m), err
 }
 
-func (h *queues) move(c echo.Context, key thread.Key, id string) error {
-	var body struct {
+func (h queues) remove(ctx context.Context, _ caller, in oneQueued) (none, error) {
+	return none{}, h.Queue.Remove(ctx, in.Key, in.ID)
+}
+
+type movedQueued struct {
+	Key  thread.Key
+	ID   string `path:"msg_id"`
+	Body struct {
 		Direction string `json:"direction"`
+	} `body:"64 KiB"`
+}
+
+func (h queues) move(ctx context.Context, who caller, in movedQueued) (queueAnswer, error) {
+	if d := in.Body.Direction; d != "up" && d != "down" {
+		return queueAnswer{}, problem.BadRequest("invalid_direction", "direction", "direction must be up or down.")
 	}
-	if err := input.JSON(c, &body, false); err != nil {
-		return err
+	if err := h.Queue.Move(ctx, in.Key, in.ID, in.Body.Direction == "up"); err != nil {
+		return queueAnswer{}, err
 	}
-	if body.Direction != "up" && body.Direction != "down" {
-		return problem.BadRequest("invalid_direction", "direction", "direction must be up or down.")
-	}
-	if err := h.queue.Move(c.Request().Context(), key, id, body.Direction == "up"); err != nil {
-		return orQueued(err)
-	}
-	return h.answer(c, key)
+	return h.list(ctx, who, oneThread{in.Key})
 }
 
 // send sends a message at once, ahead of those before it.
-func (h *queues) send(c echo.Context, key thread.Key, id string) error {
-	err := h.queue.Send(c.Request().Context(), key, id)
+func (h queues) send(ctx context.Context, who caller, in oneQueued) (queueAnswer, error) {
+	err := h.Queue.Send(ctx, in.Key, in.ID)
 	switch {
 	case errors.Is(err, queue.ErrClosed):
-		return problem.ErrShuttingDown
+		return queueAnswer{}, problem.ErrShuttingDown
 	case errors.Is(err, queue.ErrUnreachable):
-		return &problem.Error{
+		return queueAnswer{}, &problem.Error{
 			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable), RetryAfter: problem.ErrShuttingDown.RetryAfter,
 			Message: "Another process of this server has the call and does not answer. Try again.",
 		}
 	case err != nil:
-		return orQueued(err)
+		return queueAnswer{}, err
 	}
-	return h.answer(c, key)
+	return h.list(ctx, who, oneThread{in.Key})
 }

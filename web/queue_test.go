@@ -12,7 +12,6 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/llm"
-	"voicebridge/persistence/queued"
 	"voicebridge/thread"
 )
 
@@ -127,58 +126,6 @@ func TestQueueIsFull(t *testing.T) {
 	}
 	wantStatus(t, b.do(t, http.MethodPost, path, `{"message":"m3","idempotency_key":"k3"}`), http.StatusCreated)
 	wantError(t, b.do(t, http.MethodPost, path, `{"message":"m","idempotency_key":"k3"}`), http.StatusConflict, "idempotency_key_used")
-}
-
-func TestQueueRefuses(t *testing.T) {
-	t.Parallel()
-	b, key, release := busy(t, tokens)
-	defer close(release)
-	path := "/api/threads/" + key.Thread + "/queue"
-	add := decode[queuedAnswer](t, b.do(t, http.MethodPost, path, `{"message":"one"}`, as("alice-token-of-tests")))
-	ids := `"x` + strings.Repeat(`","x`, 10) + `"`
-	for name, c := range map[string]struct {
-		method, path, body, token string
-		status                    int
-		code                      string
-	}{
-		"no token":           {http.MethodGet, path, "", "", 401, "invalid_api_key"},
-		"stranger lists":     {http.MethodGet, path, "", "bob-token-of-tests", 404, "thread_not_found"},
-		"stranger adds":      {http.MethodPost, path, `{"message":"x"}`, "bob-token-of-tests", 404, "thread_not_found"},
-		"stranger clears":    {http.MethodDelete, path, "", "bob-token-of-tests", 404, "thread_not_found"},
-		"stranger reads":     {http.MethodGet, path + "/" + add.ID, "", "bob-token-of-tests", 404, "message_not_found"},
-		"stranger removes":   {http.MethodDelete, path + "/" + add.ID, "", "bob-token-of-tests", 404, "message_not_found"},
-		"stranger moves":     {http.MethodPost, path + "/" + add.ID + "/move", `{"direction":"up"}`, "bob-token-of-tests", 404, "message_not_found"},
-		"stranger sends":     {http.MethodPost, path + "/" + add.ID + "/send", "", "bob-token-of-tests", 404, "message_not_found"},
-		"stranger resumes":   {http.MethodPost, path + "/resume", "", "bob-token-of-tests", 404, "thread_not_found"},
-		"no thread":          {http.MethodGet, "/api/threads/nowhere/queue", "", "alice-token-of-tests", 404, "thread_not_found"},
-		"bad thread":         {http.MethodGet, "/api/threads/%00/queue", "", "alice-token-of-tests", 404, "thread_not_found"},
-		"unknown message":    {http.MethodGet, path + "/q-1-00000000", "", "alice-token-of-tests", 404, "message_not_found"},
-		"bad message":        {http.MethodGet, path + "/" + strings.Repeat("q", 100), "", "alice-token-of-tests", 404, "message_not_found"},
-		"empty":              {http.MethodPost, path, `{"message":" \n"}`, "alice-token-of-tests", 400, "empty_message"},
-		"nothing":            {http.MethodPost, path, `{}`, "alice-token-of-tests", 400, "empty_message"},
-		"not an object":      {http.MethodPost, path, `{"message":`, "alice-token-of-tests", 400, "invalid_json"},
-		"number":             {http.MethodPost, path, `{"message":7}`, "alice-token-of-tests", 400, "invalid_value"},
-		"too long":           {http.MethodPost, path, `{"message":"` + strings.Repeat("x", queued.MaxBytes+1) + `"}`, "alice-token-of-tests", 413, "too_large"},
-		"body too long":      {http.MethodPost, path, `{"message":"` + strings.Repeat("x", 2<<20) + `"}`, "alice-token-of-tests", 413, "too_large"},
-		"bad schedule":       {http.MethodPost, path, `{"message":"x","scheduled_at":"tomorrow"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},
-		"schedule backwards": {http.MethodPost, path, `{"message":"x","scheduled_at":"-5m"}`, "alice-token-of-tests", 400, "invalid_scheduled_at"},
-		"many images":        {http.MethodPost, path, `{"message":"x","image_ids":[` + ids + `]}`, "alice-token-of-tests", 400, "invalid_value"},
-		"unknown image":      {http.MethodPost, path, `{"message":"x","image_ids":["none"]}`, "alice-token-of-tests", 400, "unknown_image"},
-		"image of nowhere":   {http.MethodPost, "/api/threads/nowhere/queue", `{"message":"x","image_ids":["none"]}`, "alice-token-of-tests", 404, "thread_not_found"},
-		"long key":           {http.MethodPost, path, `{"message":"x","idempotency_key":"` + strings.Repeat("x", 600) + `"}`, "alice-token-of-tests", 400, "invalid_value"},
-		"bad direction":      {http.MethodPost, path + "/" + add.ID + "/move", `{"direction":"left"}`, "alice-token-of-tests", 400, "invalid_direction"},
-		"no direction":       {http.MethodPost, path + "/" + add.ID + "/move", ``, "alice-token-of-tests", 415, "unsupported_media_type"},
-		"empty edit":         {http.MethodPatch, path + "/" + add.ID, `{"message":""}`, "alice-token-of-tests", 400, "empty_message"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var options []option
-			if c.token != "" {
-				options = append(options, as(c.token))
-			}
-			wantError(t, b.do(t, c.method, c.path, c.body, options...), c.status, c.code)
-		})
-	}
 }
 
 // TestSocketSendsQueue checks the queue in the greeting and the events after it.

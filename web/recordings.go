@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -21,20 +20,9 @@ import (
 )
 
 // recorded serves the routes about recordings.
-type recorded struct {
-	archive *recording.Archive // nil if calls are not recorded
-	calls   interface {
-		SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
-	}
-	live interface {
-		callOf(c echo.Context) (id string, err error)
-	}
-	messages interface {
-		Message(ctx context.Context, key thread.Key, id string) (thread.Message, error)
-	}
-}
+type recorded struct{ *api }
 
-func (h *recorded) routes(r router) {
+func (h recorded) routes(r router) {
 	r.POST("/v1/realtime/calls/:call_id/recording", h.set, r.userOrSecret)
 	r.GET("/api/calls/:call_id/recording", h.read, r.user)
 	r.DELETE("/api/calls/:call_id/recording", h.remove, r.user)
@@ -43,8 +31,8 @@ func (h *recorded) routes(r router) {
 }
 
 // set pauses the recording of a live call, or goes on with it.
-func (h *recorded) set(c echo.Context) error {
-	id, err := h.live.callOf(c)
+func (h recorded) set(c echo.Context) error {
+	id, err := calls(h).callOf(c)
 	if err != nil {
 		return err
 	}
@@ -57,7 +45,7 @@ func (h *recorded) set(c echo.Context) error {
 	if body.State != bridge.RecordingOn && body.State != bridge.RecordingPaused {
 		return problem.BadRequest("invalid_value", "state", `state must be "on" or "paused".`)
 	}
-	if err := h.calls.SetRecording(c.Request().Context(), identity(c).Owner, id, body.State); err != nil {
+	if err := h.Calls.SetRecording(c.Request().Context(), identity(c).Owner, id, body.State); err != nil {
 		return orCall(err)
 	}
 	return c.JSON(http.StatusOK, map[string]any{"state": body.State})
@@ -70,9 +58,9 @@ var (
 )
 
 // found calls serve with the owner of the request and the call that it names. What the archive does not find is no failure.
-func (h *recorded) found(c echo.Context, serve func(owner, callID string) error) error {
+func (h recorded) found(c echo.Context, serve func(owner, callID string) error) error {
 	id := c.Param("call_id")
-	if h.archive == nil || !input.ValidID(id, maxCallID) {
+	if h.Recordings == nil || !input.ValidID(id, maxCallID) {
 		return errNoRecording
 	}
 	err := serve(identity(c).Owner, id)
@@ -83,7 +71,7 @@ func (h *recorded) found(c echo.Context, serve func(owner, callID string) error)
 }
 
 // read returns a track of a recording, or a part of it.
-func (h *recorded) read(c echo.Context) error {
+func (h recorded) read(c echo.Context) error {
 	track := c.QueryParam("track")
 	if track == "" {
 		track = recording.Both
@@ -92,7 +80,7 @@ func (h *recorded) read(c echo.Context) error {
 		return errUnknownTrack
 	}
 	return h.found(c, func(owner, callID string) error {
-		file, rec, err := h.archive.Open(c.Request().Context(), owner, callID, track)
+		file, rec, err := h.Recordings.Open(c.Request().Context(), owner, callID, track)
 		if err != nil {
 			return err
 		}
@@ -101,9 +89,9 @@ func (h *recorded) read(c echo.Context) error {
 }
 
 // peaks returns how loud both sides were.
-func (h *recorded) peaks(c echo.Context) error {
+func (h recorded) peaks(c echo.Context) error {
 	return h.found(c, func(owner, callID string) error {
-		file, rec, err := h.archive.Peaks(c.Request().Context(), owner, callID)
+		file, rec, err := h.Recordings.Peaks(c.Request().Context(), owner, callID)
 		if err != nil {
 			return err
 		}
@@ -111,9 +99,9 @@ func (h *recorded) peaks(c echo.Context) error {
 	})
 }
 
-func (h *recorded) remove(c echo.Context) error {
+func (h recorded) remove(c echo.Context) error {
 	return h.found(c, func(owner, callID string) error {
-		if err := h.archive.Delete(c.Request().Context(), owner, callID); err != nil {
+		if err := h.Recordings.Delete(c.Request().Context(), owner, callID); err != nil {
 			return err
 		}
 		return c.NoContent(http.StatusNoContent)
@@ -124,13 +112,13 @@ func (h *recorded) remove(c echo.Context) error {
 const aroundMessage = 100 * time.Millisecond
 
 // message returns the sound of a message.
-func (h *recorded) message(c echo.Context, key thread.Key) error {
+func (h recorded) message(c echo.Context, key thread.Key) error {
 	id := c.Param("message_id")
-	if h.archive == nil || !input.ValidID(id, maxThreadID) {
+	if h.Recordings == nil || !input.ValidID(id, maxThreadID) {
 		return errNoSound
 	}
 	ctx := c.Request().Context()
-	m, err := h.messages.Message(ctx, key, id)
+	m, err := h.Store.Message(ctx, key, id)
 	if err != nil {
 		return orThread(err)
 	}
@@ -138,14 +126,15 @@ func (h *recorded) message(c echo.Context, key thread.Key) error {
 	if at == nil {
 		return errNoSound
 	}
-	track, from, to := recording.User, time.Duration(at.StartMS)*time.Millisecond-aroundMessage, time.Duration(at.EndMS)*time.Millisecond
+	track := recording.User
+	from, to := time.Duration(at.StartMS)*time.Millisecond-aroundMessage, time.Duration(at.EndMS)*time.Millisecond
 	if m.Role == thread.RoleAssistant {
 		track = recording.Assistant
 	}
 	if m.Metadata.Status != thread.StatusInterrupted { // of which no more was heard
 		to += aroundMessage
 	}
-	sound, err := h.archive.Cut(ctx, key.Owner, m.Metadata.CallID, track, max(0, from), to)
+	sound, err := h.Recordings.Cut(ctx, key.Owner, m.Metadata.CallID, track, max(0, from), to)
 	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return errNoSound
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
@@ -66,7 +65,7 @@ func TestRecordings(t *testing.T) {
 		tokens(c)
 		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
 		must(t, err)
-		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.(*persistence.Store).Recordings})
+		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.Recordings})
 		must(t, err)
 		c.Recordings = archive
 	})
@@ -158,7 +157,7 @@ func TestSecretFixesRecording(t *testing.T) {
 		tokens(c)
 		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
 		must(t, err)
-		archive, err := recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.(*persistence.Store).Recordings})
+		archive, err := recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.Recordings})
 		must(t, err)
 		c.Recordings = archive
 	})

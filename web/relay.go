@@ -38,16 +38,8 @@ const (
 	goneEvery = time.Second
 )
 
-// relay passes sockets on to other processes, and admits those that they pass on.
-type relay struct {
-	door  *socketDoor
-	calls interface {
-		Redeem(ticket string) (owner, callID string, ok bool)
-	}
-}
-
-// admitted admits the sockets that other processes relay, each for one call, and the requests that others admits.
-func (h *relay) admitted(others echo.MiddlewareFunc) echo.MiddlewareFunc {
+// admitsRelayed admits the sockets that other processes relay, each for one call, and the requests that others admits.
+func (a *api) admitsRelayed(others echo.MiddlewareFunc) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		direct := others(next)
 		return func(c echo.Context) error {
@@ -55,7 +47,7 @@ func (h *relay) admitted(others echo.MiddlewareFunc) echo.MiddlewareFunc {
 			if ticket == "" {
 				return direct(c)
 			}
-			owner, callID, ok := h.calls.Redeem(ticket)
+			owner, callID, ok := a.Calls.Redeem(ticket)
 			if !ok || callID != c.QueryParam("call_id") && callID != c.Param("call_id") {
 				return problem.Unauthorized("This ticket is not known, or is for another call.")
 			}
@@ -75,19 +67,19 @@ var errNotRelayed = &problem.Error{
 func isRelayed(c echo.Context) bool { return c.Get(relayedKey) != nil }
 
 // pass passes a client's socket on to another process, until either side or what opened it ends.
-func (h *relay) pass(c echo.Context, way bridge.Way, path string) error {
+func (a *api) pass(c echo.Context, way bridge.Way, path string) error {
 	target, err := url.Parse(strings.TrimSuffix(way.URL, "/") + path)
 	if err != nil {
 		return errNotRelayed
 	}
-	ctx, leave, err := h.door.enter(c)
+	ctx, leave, err := a.door.enter(c)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if identity(c).IsProgram() {
 		var release func()
-		ctx, release = h.door.auth.Sessions.Hold(ctx, identity(c))
+		ctx, release = a.door.auth.Sessions.Hold(ctx, identity(c))
 		defer release()
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -105,11 +97,11 @@ func (h *relay) pass(c echo.Context, way bridge.Way, path string) error {
 			return nil
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
-		ErrorLog:     slog.NewLogLogger(h.door.log.Handler(), slog.LevelDebug),
+		ErrorLog:     slog.NewLogLogger(a.Logger.Handler(), slog.LevelDebug),
 	}
 	proxy.ServeHTTP(c.Response(), c.Request().WithContext(ctx))
 	if failed != nil && !c.Response().Committed {
-		h.door.log.Warn("socket not relayed", "error", failed, "to", way.URL, "request_id", requestID(c))
+		a.Logger.Warn("socket not relayed", "error", failed, "to", way.URL, "request_id", requestID(c))
 		return errNotRelayed
 	}
 	return nil

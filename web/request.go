@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"mime"
 	"net/http"
 	"strings"
@@ -9,9 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/thread"
 	"voicebridge/web/input"
-	"voicebridge/web/problem"
 	"voicebridge/web/uistream"
 )
 
@@ -20,18 +17,6 @@ const (
 	headerRequestID = "X-Request-Id"
 	headerThreadID  = "X-Thread-Id"
 )
-
-// before makes a middleware of a check, whose error answers the request.
-func before(check func(echo.Context) error) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := check(c); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
-}
 
 func requestID(c echo.Context) string { return c.Response().Header().Get(headerRequestID) }
 
@@ -93,21 +78,4 @@ func waitLong(c echo.Context) {
 // answerSoon sets the deadline again: the client has to read the answer until then.
 func answerSoon(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
-}
-
-// headerIdempotencyKey names a request, so that it can be sent again when its answer was lost.
-const headerIdempotencyKey = "Idempotency-Key"
-
-var errKeyUsed = &problem.Error{
-	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
-	Message: "The idempotency key belongs to another message of this thread.",
-}
-
-// idempotencyKey returns the key of a request, from its body or the header; empty for none.
-func idempotencyKey(c echo.Context, inBody string) (string, error) {
-	key := cmp.Or(inBody, c.Request().Header.Get(headerIdempotencyKey))
-	if len(key) > thread.MaxIDBytes {
-		return "", problem.BadRequest("invalid_value", "idempotency_key", "The idempotency key is too long.")
-	}
-	return key, nil
 }

@@ -2,7 +2,9 @@ package web
 
 import (
 	"cmp"
+	"container/list"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -17,9 +19,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/assistant"
+	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/persistence/privacy"
+	"voicebridge/realtime"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/recording"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -30,70 +36,58 @@ import (
 	"voicebridge/web/uistream"
 )
 
-// store is what this package needs of the saved threads; *persistence.Store implements it.
-type store interface {
-	threadStore
-	messageStore
-	watcher
-	healthReader
-	ownerWatcher
-	callThreads
-}
-
-// recordStore is what this package needs of calls and of what they cost; *records.Store implements it.
-type recordStore interface {
-	usageStore
-	liveCalls
-	access.Records
-	callLister
-}
-
-// admission is what this package needs of the database to let clients in.
-type admission interface {
-	access.TokenStore
-	access.Rates
+// voiceCalls are the live calls; *bridge.Calls implements it.
+type voiceCalls interface {
+	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
+	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
+	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
+	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
+	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
+	// Elsewhere and Redeem are for sockets of calls that another process has.
+	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
+	Redeem(ticket string) (owner, callID string, ok bool)
+	Hangup(ctx context.Context, owner, callID string) error
+	Live(owner, threadID string) (callID string, ok bool)
+	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
+	Forget(ctx context.Context, key thread.Key) error
+	Count() int
+	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
 }
 
 // textChat answers what users type; *chat.Door implements it.
 type textChat interface {
-	textTurns
-	textSessions
+	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
+	Running(key thread.Key) *chat.Turn
+	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
+	Find(ctx context.Context, key thread.Key, messageID string) (chat.Reply, error)
+	Interrupt(ctx context.Context, key thread.Key) error
+	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
+	Busy(ctx context.Context, key thread.Key) (bool, error)
+	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
+	Count() int
 	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
+	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
+	Session(ctx context.Context, key thread.Key) (chat.Session, error)
+	DeleteSession(ctx context.Context, key thread.Key) error
+	SessionAnswer(ctx context.Context, key thread.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
+	SessionToolOutput(ctx context.Context, key thread.Key, outputs []chat.ToolResult) (chat.Session, error)
 }
 
-// callThreads is what the routes of calls, conductors and text sessions need of the store.
-type callThreads interface {
-	EnsureThread(ctx context.Context, key thread.Key) (created bool, err error)
-	TextSession(ctx context.Context, key thread.Key) (persistence.TextSession, error)
-}
-
-// Config configures a [Server]. Calls, Chat, Assistants, Queue, Store, Records, Pictures, Shares, Privacy, Hooks, CheckHook, Admission and Page are required.
+// Config configures a [Server]. Calls, Chat, Queue, Store, Privacy, CheckHook and Page are required.
 type Config struct {
 	Calls voiceCalls
-	// Chat answers what users type; *chat.Door implements it.
-	Chat textChat
-	// Assistants keeps the assistants; *assistants.Store implements it. AssistantNames are what they may name.
-	Assistants     assistantStore
+	Chat  textChat
+	// AssistantNames are what assistants may name.
 	AssistantNames AssistantNames
-	// Queue holds waiting messages; *queue.Queue implements it.
-	Queue messageQueue
-	Store store
-	// Records keeps calls and what they cost; *records.Store implements it.
-	Records recordStore
-	// Pictures keeps the images of threads; *pictures.Store implements it.
-	Pictures imageStore
-	// Shares keeps which threads may be read by a link; *shares.Store implements it.
-	Shares shareStore
+	// Queue holds waiting messages.
+	Queue *queue.Queue
+	Store *persistence.Store
 	// Privacy are the kinds of data that an owner's export has, and their erasure deletes.
 	Privacy []privacy.Part
-	// Hooks keeps the hooks of owners; *hooked.Store implements it. CheckHook returns the URL of one as it is saved, or why it may
-	// not be called.
-	Hooks     hookStore
+	// CheckHook returns the URL of a hook as it is saved, or why it may not be called.
 	CheckHook func(url string) (string, error)
 	// Recordings has the sound of calls; nil means that calls are not recorded.
 	Recordings *recording.Archive
-	// Admission is what all processes of the database keep of who may come in; *admission.Store implements it.
-	Admission admission
 	// Page holds the built page with index.html at its root.
 	Page fs.FS
 	// Tools returns the server's tools for a new call with an assistant; nil means none.
@@ -134,7 +128,10 @@ func (c Config) validate() error {
 	for _, part := range []struct {
 		name    string
 		missing bool
-	}{{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Assistants", c.Assistants == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil}, {"Records", c.Records == nil}, {"Pictures", c.Pictures == nil}, {"Shares", c.Shares == nil}, {"Privacy", len(c.Privacy) == 0}, {"Hooks", c.Hooks == nil || c.CheckHook == nil}, {"Admission", c.Admission == nil}, {"Page", c.Page == nil}} {
+	}{
+		{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil},
+		{"Privacy", len(c.Privacy) == 0}, {"CheckHook", c.CheckHook == nil}, {"Page", c.Page == nil},
+	} {
 		if part.missing {
 			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
 		}
@@ -145,21 +142,30 @@ func (c Config) validate() error {
 	return errors.Join(problems...)
 }
 
+// api is what the handlers have in common.
+type api struct {
+	Config
+
+	limits *access.Allowances
+	auth   *access.Authenticator
+	door   *socketDoor
+	// streaming has the times of streams.
+	streaming uistream.Timing
+	// conductors are the sessions of apps with their own voice.
+	conductors *conductor.Conductors
+	events     securityLog
+	now        func() time.Time
+	closing    atomic.Bool
+}
+
 // Server is the HTTP side of voicebridge. It is safe for concurrent use.
 type Server struct {
+	*api
+
 	echo     *echo.Echo
 	pipeline *pipeline
-	auth     *access.Authenticator
-	door     *socketDoor
-	streams  *streams
-	// conductors are the sessions of apps with their own voice.
-	conductors      *conductor.Conductors
-	shutdownTimeout time.Duration
-	proxies         []netip.Prefix // Config.TrustedProxies
 	// dropUnread ends the wait for clients that do not read their answers.
 	dropUnread context.CancelFunc
-	closing    atomic.Bool
-	log        *slog.Logger
 }
 
 // New checks the configuration and builds the routes. Its error names everything that is wrong.
@@ -181,67 +187,37 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Records, cfg.Admission, cfg.Auth.Required(), now)
-	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Admission, now)
+	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
+	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store.Admission, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	open := socket.NewSet()
 	if err := errors.Join(errAuth, errOrigins, errPage, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
-	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
-	s := &Server{
-		auth: auth, dropUnread: dropUnread, shutdownTimeout: cfg.ShutdownTimeout, proxies: cfg.TrustedProxies, log: cfg.Logger,
-		pipeline: &pipeline{
-			origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
-			bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
-		},
-		door:    &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
-		streams: &streams{cfg.Chat, cfg.Store, limits.Sockets, auth, uistream.DefaultTiming(), cfg.Logger},
+	a := &api{
+		Config: cfg, limits: limits, auth: auth, streaming: uistream.DefaultTiming(), events: securityLog{cfg.Logger}, now: now,
+		door: &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
 		conductors: conductor.New(conductor.Config{
 			Chat: cfg.Chat, Admit: limits.Text, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
 		}),
 	}
+	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
+	s := &Server{api: a, dropUnread: dropUnread, pipeline: &pipeline{
+		origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
+		bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
+	}}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
-	pictures := &images{cfg.Store, cfg.Pictures, limits.ImageBytesPerOwner}
-	chosen := &assistantFinder{cfg.Assistants, cfg.Store}
-	events, threadNames := securityLog{cfg.Logger}, names{cfg.Store}
-	remove := &remover{cfg.Calls, cfg.Chat}
-	r := router{Echo: s.echo, user: identified(auth, limits.Bodies, threadNames, events, false), userOrSecret: identified(auth, limits.Bodies, threadNames, events, true), text: admits(limits.Text), thread: admits(limits.Thread)}
+	r := router{
+		Echo: s.echo, user: a.identified(false), userOrSecret: a.identified(true), text: admits(limits.Text), thread: admits(limits.Thread),
+		explain: func(err error) error { return err }, noThread: errNoThread,
+	}
 	// openapi.yaml describes the same routes.
-	voice := &calls{cfg.Calls, limits, cfg.Metrics, cfg.Store, cfg.Chat, remove, auth.Secrets, cfg.Recordings != nil, chosen}
 	for _, h := range []interface{ routes(r router) }{
-		voice,
-		&recorded{cfg.Recordings, cfg.Calls, voice, cfg.Store},
-		&callSockets{voice, s.door, &relay{s.door, cfg.Calls}},
-		&clientSecrets{auth, cfg.Store, cfg.Calls, chosen, cfg.Upstream.Model, now, events, cfg.Recordings != nil},
-		&threads{cfg.Store, cfg.Calls, remove, chosen, events},
-		&assistantRoutes{cfg.Assistants, cfg.AssistantNames, cfg.Limits, events},
-		&messages{cfg.Store, cfg.TrustedProxies},
-		&turns{cfg.Calls, cfg.Chat, cfg.Store, pictures, s.streams, &chats{cfg.Chat, cfg.Store, s.streams, cfg.StopWithReader}},
-		pictures,
-		s.streams,
-		&exports{cfg.Store, cfg.Logger},
-		&shared{cfg.Shares, cfg.Store, pictures, cfg.Logger},
-		&threadCalls{cfg.Store, cfg.Records},
-		&ownersData{cfg.Privacy, cfg.Store, remove, events, cfg.Logger},
-		&threadSockets{cfg.Store, cfg.Queue, cfg.Chat, s.door, cfg.Logger},
-		&ownerSockets{cfg.Store, cfg.Records, s.door},
-		&queues{cfg.Queue, pictures, now},
-		&hookRoutes{cfg.Hooks, cfg.CheckHook},
-		&textSessionRoutes{cfg.Chat, remove, chosen, cfg.Limits},
-		&conductors{cfg.Store, chosen, limits, s.conductors, s.door},
-		&pageSessions{auth, now, events, cfg.TrustedProxies},
-		&pageSettings{cfg.Upstream, cfg.Version, cfg.Auth.Required(), cfg.ICEServers, cfg.TURN, cfg.Recordings != nil},
-		&tools{cfg.Tools, cfg.Assistants, cfg.ToolServers},
-		&toolServers{cfg.ToolServers, auth, cfg.TrustedProxies, events},
-		&models{cfg.Models},
-		&usage{cfg.Records, now},
-		&health{cfg.Store, cfg.Metrics, &s.closing, cfg.Logger},
-		description{},
-		&pageFiles{files},
+		calls{a}, recorded{a}, callSockets{a}, clientSecrets{a}, threads{a}, assistantRoutes{a}, messages{a}, turns{a}, images{a}, streams{a}, shared{a},
+		ownersData{a}, threadSockets{a}, ownerSockets{a}, queues{a}, hookRoutes{a}, textSessions{a}, conductors{a}, pageSessions{a}, server{a}, toolServers{a}, files,
 	} {
 		h.routes(r)
 	}
@@ -281,10 +257,10 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		ConnState:         newIdleConns(maxIdleConns).changed,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 	}
-	if isPlain(ln, s.proxies) {
-		s.log.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the microphone; put a TLS proxy in front", "address", ln.Addr().String())
+	if isPlain(ln, s.TrustedProxies) {
+		s.Logger.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the microphone; put a TLS proxy in front", "address", ln.Addr().String())
 	}
 	var side sync.WaitGroup
 	watching, stopWatching := context.WithCancel(ctx)
@@ -300,9 +276,9 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.Drain()
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.shutdownTimeout)
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.ShutdownTimeout)
 	defer cancel()
-	defer time.AfterFunc(s.shutdownTimeout*3/4, s.dropUnread).Stop()
+	defer time.AfterFunc(s.ShutdownTimeout*3/4, s.dropUnread).Stop()
 	s.door.open.Close(stop)
 	err := srv.Shutdown(stop)
 	if err != nil {
@@ -322,4 +298,45 @@ func isPlain(ln net.Listener, proxies []netip.Prefix) bool {
 	address, ok := ln.Addr().(*net.TCPAddr)
 	_, tcp := ln.(*net.TCPListener) // a TLS listener has another type
 	return ok && tcp && !address.IP.IsLoopback() && len(proxies) == 0
+}
+
+// idleTimeout is how long a connection may wait for another request: longer than a proxy keeps it, which otherwise
+// sends a request just when the server closes the connection, and answers it with a 502. nginx and AWS keep connections for one
+// minute, Caddy for two, Google for ten.
+const idleTimeout = 11 * time.Minute
+
+// maxIdleConns limits the connections that wait for another request. Browsers simply open a new
+// one.
+const maxIdleConns = 1000
+
+// idleConns limits idle connections. It is safe for concurrent use.
+type idleConns struct {
+	limit int
+	mu    sync.Mutex
+	order *list.List // of net.Conn, longest idle first
+	at    map[net.Conn]*list.Element
+}
+
+func newIdleConns(limit int) *idleConns {
+	return &idleConns{limit: limit, order: list.New(), at: make(map[net.Conn]*list.Element)}
+}
+
+// changed is an [http.Server]'s ConnState. If there are too many idle connections, it closes the
+// one that has been idle longest.
+func (c *idleConns) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.at[conn]; e != nil {
+		c.order.Remove(e)
+		delete(c.at, conn)
+	}
+	if state != http.StateIdle && state != http.StateNew {
+		return
+	}
+	c.at[conn] = c.order.PushBack(conn)
+	if c.order.Len() > c.limit {
+		oldest, _ := c.order.Remove(c.order.Front()).(net.Conn)
+		delete(c.at, oldest)
+		_ = oldest.Close()
+	}
 }

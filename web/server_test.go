@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"voicebridge/assistant"
-	"voicebridge/persistence"
 	"voicebridge/persistence/privacy"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -180,13 +179,13 @@ func TestMetrics(t *testing.T) {
 func TestNewChecksItsConfig(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{})
-	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "Records", "Pictures", "Hooks", "Page", "authentication"} {
+	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "Privacy", "CheckHook", "Page", "authentication"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %v does not name %s", err, want)
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Assistants: b.db.Assistants, Queue: b.queue, Store: b.db, Records: b.db.Records, Pictures: b.db.Pictures, Shares: b.db.Shares, Privacy: privacy.Parts(b.db), Hooks: b.db.Hooks, CheckHook: func(url string) (string, error) { return url, nil }, Admission: b.db.Admission, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
+	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Privacy: privacy.Parts(b.db), CheckHook: func(url string) (string, error) { return url, nil }, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}
@@ -196,17 +195,12 @@ func TestNewChecksItsConfig(t *testing.T) {
 	}
 }
 
-// panicky is a store with a defect.
-type panicky struct{ store }
-
-func (panicky) Threads(context.Context, string, persistence.ThreadFilter) ([]persistence.Thread, string, error) {
-	panic("sk-canary1234")
-}
-
 func TestPanicEndsOneRequest(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *Config) { c.Store = panicky{c.Store} })
-	r := b.do(t, "GET", "/api/threads", "")
+	b := setup(t, func(c *Config) {
+		c.Tools = func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) { panic("sk-canary1234") }
+	})
+	r := b.do(t, "GET", "/api/tools", "")
 	body := r.body
 	if r.StatusCode != http.StatusInternalServerError || strings.Contains(body, "canary") || !strings.Contains(body, "internal_error") {
 		t.Errorf("status %d: %s", r.StatusCode, body)

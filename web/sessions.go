@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"time"
 
@@ -14,22 +13,16 @@ import (
 )
 
 // pageSessions serves the routes for signing in and out.
-type pageSessions struct {
-	auth   *access.Authenticator
-	now    func() time.Time
-	events securityLog
-	// proxies are Config.TrustedProxies.
-	proxies []netip.Prefix
-}
+type pageSessions struct{ *api }
 
-func (h *pageSessions) routes(r router) {
+func (h pageSessions) routes(r router) {
 	r.POST("/api/session", h.signIn)
 	r.DELETE("/api/session", h.signOut)
 }
 
 // signIn exchanges a token for the page's session cookie. Without authentication there is nothing
 // to do.
-func (h *pageSessions) signIn(c echo.Context) error {
+func (h pageSessions) signIn(c echo.Context) error {
 	by := access.PeerOf(c.Request(), c.RealIP())
 	var body struct {
 		Token string `json:"token"`
@@ -49,14 +42,14 @@ func (h *pageSessions) signIn(c echo.Context) error {
 	if _, err := h.auth.Sessions.SignOut(c.Request(), false); err != nil { // of the session before
 		return err
 	}
-	h.events.note(c, "signed in", owner)
+	h.events.note(caller{access.Identity{Owner: owner}, c}, "signed in")
 	c.SetCookie(h.cookie(c.Request(), value, int(expires.Sub(h.now()).Seconds())))
 	return c.JSON(http.StatusOK, map[string]any{"owner": owner, "expires_at": expires.UTC().Truncate(time.Second)})
 }
 
 // signOut ends the page's session, and with ?everywhere=true all sessions and client secrets of its
 // owner. Without a session it does nothing.
-func (h *pageSessions) signOut(c echo.Context) error {
+func (h pageSessions) signOut(c echo.Context) error {
 	everywhere, err := input.Bool(c, "everywhere")
 	if err != nil {
 		return err
@@ -66,7 +59,7 @@ func (h *pageSessions) signOut(c echo.Context) error {
 		return err
 	}
 	if owner != "" {
-		h.events.note(c, "signed out", owner, "everywhere", everywhere)
+		h.events.note(caller{access.Identity{Owner: owner}, c}, "signed out", "everywhere", everywhere)
 	}
 	c.SetCookie(h.cookie(c.Request(), "", -1))
 	return c.NoContent(http.StatusNoContent)
@@ -74,9 +67,9 @@ func (h *pageSessions) signOut(c echo.Context) error {
 
 // cookie makes a session cookie. Below a path it is sent to no other program of the host, whose cookie may have the same
 // name.
-func (h *pageSessions) cookie(r *http.Request, value string, maxAge int) *http.Cookie {
+func (h pageSessions) cookie(r *http.Request, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
-		Name: access.SessionCookie, Value: value, Path: cmp.Or(access.Prefix(r, h.proxies), "/"), MaxAge: maxAge,
+		Name: access.SessionCookie, Value: value, Path: cmp.Or(access.Prefix(r, h.TrustedProxies), "/"), MaxAge: maxAge,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: overTLS(r),
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"iter"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -24,65 +23,46 @@ import (
 	"voicebridge/web/problem"
 )
 
-// shareStore keeps which threads may be read by a link; *shares.Store implements it.
-type shareStore interface {
-	Share(ctx context.Context, key thread.Key) (token string, err error)
-	Withdraw(ctx context.Context, key thread.Key) error
-	Find(ctx context.Context, token string) (thread.Key, error)
-}
-
 // shared serves the routes by which an owner shows a thread to others, and by which these read it.
-type shared struct {
-	shares shareStore
-	store  interface {
-		threadReader
-		messageStore
-	}
-	images *images
-	log    *slog.Logger
-}
+type shared struct{ *api }
 
-func (h *shared) routes(r router) {
-	r.POST("/api/threads/:id/share", onThread(h.share), r.user, r.text)
-	r.DELETE("/api/threads/:id/share", onThread(h.withdraw), r.user)
+func (h shared) routes(r router) {
+	r.explain = orThread
+	route(r, "POST /api/threads/:id/share", h.share, r.text)
+	route(r, "DELETE /api/threads/:id/share", h.withdraw)
 	r.GET(sharePath+":token", h.read)
 	r.GET(sharePath+":token/images/:image_id", h.image)
 }
 
-// share answers with the path of the link, the same until it is withdrawn.
-func (h *shared) share(c echo.Context, key thread.Key) error {
-	token, err := h.shares.Share(c.Request().Context(), key)
-	if err != nil {
-		return orThread(err)
-	}
-	return c.JSON(http.StatusOK, map[string]string{"url": sharePath + token})
+type shareAnswer struct {
+	URL string `json:"url"`
 }
 
-func (h *shared) withdraw(c echo.Context, key thread.Key) error {
-	err := h.shares.Withdraw(c.Request().Context(), key)
-	if errors.Is(err, persistence.ErrNotFound) {
-		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
-			return orThread(err)
-		}
-		return c.NoContent(http.StatusNoContent) // it was not shared
+// share answers with the path of the link, the same until it is withdrawn.
+func (h shared) share(ctx context.Context, _ caller, in oneThread) (shareAnswer, error) {
+	token, err := h.Store.Shares.Share(ctx, in.Key)
+	return shareAnswer{sharePath + token}, err
+}
+
+func (h shared) withdraw(ctx context.Context, _ caller, in oneThread) (none, error) {
+	err := h.Store.Shares.Withdraw(ctx, in.Key)
+	if errors.Is(err, persistence.ErrNotFound) { // perhaps it was not shared
+		_, err = h.Store.Thread(ctx, in.Key)
 	}
-	if err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return none{}, err
 }
 
 var errNoShare = problem.NotFound("share_not_found", "There is nothing here, or it is not shared any more.")
 
 // find returns the thread of a link, and keeps search engines and other sites away from it.
-func (h *shared) find(c echo.Context) (token string, key thread.Key, err error) {
+func (h shared) find(c echo.Context) (token string, key thread.Key, err error) {
 	header := c.Response().Header()
 	header.Set("X-Robots-Tag", "noindex, nofollow, noarchive")
 	header.Set(echo.HeaderCacheControl, "private, no-store")
 	if token = c.Param("token"); !input.ValidID(token, maxThreadID) {
 		return token, key, errNoShare
 	}
-	key, err = h.shares.Find(c.Request().Context(), token)
+	key, err = h.Store.Shares.Find(c.Request().Context(), token)
 	if errors.Is(err, persistence.ErrNotFound) {
 		err = errNoShare
 	}
@@ -90,12 +70,12 @@ func (h *shared) find(c echo.Context) (token string, key thread.Key, err error) 
 }
 
 // image returns an image of a shared thread.
-func (h *shared) image(c echo.Context) error {
+func (h shared) image(c echo.Context) error {
 	_, key, err := h.find(c)
 	if err != nil {
 		return err
 	}
-	err = h.images.read(c, key)
+	err = images(h).read(c, key)
 	c.Response().Header().Set(echo.HeaderCacheControl, "private, no-store")
 	return err
 }
@@ -110,20 +90,20 @@ type sharedMessage struct {
 }
 
 // read returns the thread as JSON if the client asks for it, else as a page, of which only charts need a script.
-func (h *shared) read(c echo.Context) error {
+func (h shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	t, err := h.store.Thread(ctx, key)
+	t, err := h.Store.Thread(ctx, key)
 	if errors.Is(err, persistence.ErrNotFound) {
 		return errNoShare
 	}
 	if err != nil {
 		return err
 	}
-	messages := sharedMessages(export.Messages(ctx, h.store, key))
+	messages := sharedMessages(export.Messages(ctx, h.Store, key))
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
 	asJSON := strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMEApplicationJSON)
 	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte(sharePath + token + "/images/")}
@@ -138,7 +118,7 @@ func (h *shared) read(c echo.Context) error {
 		err = writeSharedPage(w, words, c.Scheme()+"://"+c.Request().Host, sharePath+token+"/images/", key.Thread, t, messages)
 	}
 	if err != nil {
-		h.log.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		h.Logger.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		panic(http.ErrAbortHandler) // half a thread must not look complete
 	}
 	return nil

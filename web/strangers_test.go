@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"voicebridge/assistant"
-	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/records"
 	"voicebridge/recording"
@@ -61,7 +60,7 @@ func TestStrangersFindNothing(t *testing.T) {
 		var err error
 		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
 		must(t, err)
-		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.(*persistence.Store).Recordings})
+		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.Recordings})
 		must(t, err)
 		c.Recordings, c.ToolServers = archive, fakeServers{fakeSignIns: &fakeSignIns{}}
 	})

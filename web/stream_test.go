@@ -350,7 +350,7 @@ func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
 	b := setupChat(t, cfg, nil)
-	b.streams.timing.KeepAlive = 10 * time.Millisecond
+	b.streaming.KeepAlive = 10 * time.Millisecond
 	key := b.thread(t, access.LocalOwner)
 	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
 	f.until("text-delta")

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math"
 	"net/http"
 	"strconv"
@@ -13,36 +12,15 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/thread"
-	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 	"voicebridge/web/uistream"
 )
 
 // streams follows text turns with server-sent events.
-type streams struct {
-	chat   textTurns
-	store  threadReader
-	limit  *access.CountLimit
-	auth   *access.Authenticator
-	timing uistream.Timing
-	log    *slog.Logger
-}
+type streams struct{ *api }
 
-// textTurns is what the routes about a thread's turns need; *chat.Door implements it.
-type textTurns interface {
-	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
-	Running(key thread.Key) *chat.Turn
-	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
-	Find(ctx context.Context, key thread.Key, messageID string) (chat.Reply, error)
-	Interrupt(ctx context.Context, key thread.Key) error
-	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
-	Busy(ctx context.Context, key thread.Key) (bool, error)
-	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
-	Count() int
-}
-
-func (h *streams) routes(r router) {
+func (h streams) routes(r router) {
 	r.Echo.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
 	r.Echo.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
 	// useChat appends its chat's id to the address that takes its messages.
@@ -72,7 +50,7 @@ func resumeAddress(c echo.Context) error {
 // resume follows the turn that runs on a thread, from its beginning or from the event after a
 // number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
 // just ended is sent. The turn of another process is sent from its beginning in any case.
-func (h *streams) resume(c echo.Context, key thread.Key) error {
+func (h streams) resume(c echo.Context, key thread.Key) error {
 	after, turnID, err := resumePoint(c)
 	if err != nil {
 		return err
@@ -81,14 +59,14 @@ func (h *streams) resume(c echo.Context, key thread.Key) error {
 	if form.inStates, err = sdkAsksInStates(c); err != nil {
 		return err
 	}
-	if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+	if _, err := h.Store.Thread(c.Request().Context(), key); err != nil {
 		return orThread(err)
 	}
-	t := h.chat.Running(key)
+	t := h.Chat.Running(key)
 	if t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) && t.Begins(c.Request().Context()) {
 		return h.stream(c, key, after, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil }, form)
 	}
-	elsewhere, err := h.chat.Follow(c.Request().Context(), key)
+	elsewhere, err := h.Chat.Follow(c.Request().Context(), key)
 	switch {
 	case errors.Is(err, chat.ErrIdle), err == nil && turnID != "" && elsewhere.ID() != turnID:
 		return c.NoContent(http.StatusNoContent)
@@ -122,22 +100,22 @@ type intoCallAnswer struct {
 
 // intoCall reports to a client that wants a stream that its text went into a live call: by a stream
 // without a message, since the answer is spoken.
-func (h *streams) intoCall(c echo.Context, answer intoCallAnswer) {
-	w := uistream.New(c.Response(), h.timing, "", explain)
+func (a *api) intoCall(c echo.Context, answer intoCallAnswer) {
+	w := uistream.New(c.Response(), a.streaming, "", explain)
 	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
 	if err == nil {
 		err = w.Done()
 	}
 	if err != nil {
-		h.log.Debug("stream ended early", "error", err, "request_id", requestID(c))
+		a.Logger.Debug("stream ended early", "error", err, "request_id", requestID(c))
 	}
 }
 
 // say returns a function that takes what a user types, once, and then forgets it: it is saved, and may be large.
-func (h *streams) say(c echo.Context, req chat.TurnRequest, mode chat.Mode) func() (chat.Answer, error) {
+func (a *api) say(c echo.Context, req chat.TurnRequest, mode chat.Mode) func() (chat.Answer, error) {
 	req.User = identity(c).Name
 	return func() (chat.Answer, error) {
-		answer, err := h.chat.Say(c.Request().Context(), req, mode)
+		answer, err := a.Chat.Say(c.Request().Context(), req, mode)
 		req = chat.TurnRequest{}
 		input.Release(c)
 		return answer, orThread(err)
@@ -167,8 +145,8 @@ type streamForm struct {
 
 // stream answers with the events of a turn, in a form chosen by the client. It omits the ids with which a client resumes if
 // another process numbers the events.
-func (h *streams) stream(c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm) error {
-	release, ok := h.limit.Take(key.Owner)
+func (a *api) stream(c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm) error {
+	release, ok := a.limits.Sockets.Take(key.Owner)
 	if !ok {
 		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
 	}
@@ -178,10 +156,10 @@ func (h *streams) stream(c echo.Context, key thread.Key, after int64, begin func
 		return err
 	}
 	if answer.Reply == nil {
-		h.intoCall(c, intoCallAnswer{answer.CallID, answer.Message})
+		a.intoCall(c, intoCallAnswer{answer.CallID, answer.Message})
 		return nil
 	}
-	held, letGo := h.auth.Sessions.Hold(c.Request().Context(), identity(c))
+	held, letGo := a.auth.Sessions.Hold(c.Request().Context(), identity(c))
 	defer letGo()
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
@@ -189,14 +167,14 @@ func (h *streams) stream(c echo.Context, key thread.Key, after int64, begin func
 	switch t := answer.Reply.(type) {
 	case *chat.Followed:
 		if t.ID() != "" {
-			stop = func() { _ = h.chat.Interrupt(context.WithoutCancel(ctx), key) } // nobody is there to receive an error
+			stop = func() { _ = a.Chat.Interrupt(context.WithoutCancel(ctx), key) } // nobody is there to receive an error
 		}
 	case *chat.Turn:
 		id, stop = t.ID(), t.Interrupt
 		leave := t.Join()
 		defer func() { leave(c.Request().Context().Err() != nil) }()
 	}
-	w := uistream.New(c.Response(), h.timing, id, explain)
+	w := uistream.New(c.Response(), a.streaming, id, explain)
 	if form.inStates {
 		w.AskInStates()
 	}
@@ -206,7 +184,7 @@ func (h *streams) stream(c echo.Context, key thread.Key, after int64, begin func
 		stop()
 	}
 	if err != nil && w.Begun() {
-		h.log.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
+		a.Logger.Debug("stream ended early", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		return nil
 	}
 	return err

@@ -5,52 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
-
-	"github.com/labstack/echo/v4"
 
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
-	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
-// textSessionRoutes serves the routes about text sessions.
-type textSessionRoutes struct {
-	chat       textSessions
-	remove     *remover
-	assistants *assistantFinder
-	limits     access.Limits
-}
+// textSessions serves the routes about text sessions.
+type textSessions struct{ *api }
 
-func (h *textSessionRoutes) routes(r router) {
-	r.POST("/text/session", h.create, r.user, r.text, r.thread)
-	r.GET("/text/session/:id", onSession(h.read), r.user)
-	r.DELETE("/text/session/:id", onSession(h.delete), r.user)
-	r.POST("/text/session/:id/message", onSession(h.postMessage), r.user, r.text)
-	r.POST("/text/session/:id/instructions", onSession(h.postInstructions), r.user, r.text)
-	r.POST("/text/session/:id/tool-output", onSession(h.postToolOutput), r.user)
-}
-
-// textSessions is what the routes about text sessions need.
-type textSessions interface {
-	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
-	Session(ctx context.Context, key thread.Key) (chat.Session, error)
-	DeleteSession(ctx context.Context, key thread.Key) error
-	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
-	SessionAnswer(ctx context.Context, key thread.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
-	SessionToolOutput(ctx context.Context, key thread.Key, outputs []chat.ToolResult) (chat.Session, error)
+func (h textSessions) routes(r router) {
+	r.explain, r.noThread = orSession, errNoSession // a session id is a thread id
+	route(r, "POST /text/session", h.create, r.text, r.thread)
+	route(r, "GET /text/session/:id", h.read)
+	route(r, "DELETE /text/session/:id", h.delete)
+	route(r, "POST /text/session/:id/message", h.postMessage, r.text)
+	route(r, "POST /text/session/:id/instructions", h.postInstructions, r.text)
+	route(r, "POST /text/session/:id/tool-output", h.postToolOutput)
 }
 
 // Limits on requests about text sessions.
 const (
-	maxSessionBody = 512 << 10 // bytes of tools, instructions and defaults
-	maxName        = 200       // bytes of a provider's or a model's name
-	maxToolOutputs = 128       // per request
+	maxName        = 200 // bytes of a provider's or a model's name
+	maxToolOutputs = 128 // per request
 )
 
 // sessionAnswer is the answer of the routes about text sessions.
@@ -70,13 +51,8 @@ func orSession(err error) error {
 	return err
 }
 
-// onSession is onThread: a session id is a thread id.
-func onSession(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
-	return withKey(serve, errNoSession)
-}
-
-func (h *textSessionRoutes) create(c echo.Context) error {
-	var body struct {
+type newTextSession struct {
+	Body struct {
 		threadAssistant
 
 		Provider     string               `json:"provider"`
@@ -84,17 +60,18 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 		Instructions texts                `json:"instructions"`
 		Tools        []toolkit.Definition `json:"tools"`
 		Defaults     json.RawMessage      `json:"defaults"`
-	}
-	if err := input.JSONOf(c, &body, maxSessionBody, true); err != nil {
-		return err
-	}
+	} `body:"512 KiB,optional"`
+}
+
+func (h textSessions) create(ctx context.Context, who caller, in newTextSession) (made reply, err error) {
+	body := &in.Body
 	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
 		if name != "" && !validName(name) {
-			return problem.BadRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
+			return made, problem.BadRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
 		}
 	}
-	if !h.limits.MayUse(body.Provider, body.Model) {
-		return problem.Forbidden("model_not_allowed", "This provider and model may not be used here.")
+	if !h.Limits.MayUse(body.Provider, body.Model) {
+		return made, problem.Forbidden("model_not_allowed", "This provider and model may not be used here.")
 	}
 	if string(body.Defaults) == "null" {
 		body.Defaults = nil
@@ -104,19 +81,15 @@ func (h *textSessionRoutes) create(c echo.Context) error {
 			body.Tools[i].Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
 	}
-	chosen, err := h.assistants.check(c.Request().Context(), identity(c).Owner, body.threadAssistant)
+	chosen, err := h.checkChoice(ctx, who.Owner, body.threadAssistant)
 	if err != nil {
-		return err
+		return made, err
 	}
-	session, err := h.chat.CreateSession(c.Request().Context(), identity(c).Owner, chat.SessionRequest{
+	session, err := h.Chat.CreateSession(ctx, who.Owner, chat.SessionRequest{
 		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
 		Assistant: chosen, Variables: body.Variables,
 	})
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(echo.HeaderLocation, "/text/session/"+session.ID)
-	return c.JSON(http.StatusCreated, sessionAnswer{Success: true, Session: &session})
+	return created("/text/session/"+session.ID, sessionAnswer{Success: true, Session: &session}), err
 }
 
 // validName reports whether s can be the name of a provider or a model.
@@ -124,94 +97,71 @@ func validName(s string) bool {
 	return len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-func (h *textSessionRoutes) read(c echo.Context, key thread.Key) error {
-	session, err := h.chat.Session(c.Request().Context(), key)
-	if err != nil {
-		return orSession(err)
-	}
-	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
+func (h textSessions) read(ctx context.Context, _ caller, in oneThread) (sessionAnswer, error) {
+	session, err := h.Chat.Session(ctx, in.Key)
+	return sessionAnswer{Success: true, Session: &session}, err
 }
 
-func (h *textSessionRoutes) delete(c echo.Context, key thread.Key) error {
-	if err := h.remove.thread(c.Request().Context(), key); err != nil {
-		return orSession(err)
-	}
-	return c.JSON(http.StatusOK, sessionAnswer{Success: true})
+func (h textSessions) delete(ctx context.Context, _ caller, in oneThread) (sessionAnswer, error) {
+	return sessionAnswer{Success: true}, h.removeThread(ctx, in.Key)
 }
 
-// postMessage appends instructions and a message, and answers.
-func (h *textSessionRoutes) postMessage(c echo.Context, key thread.Key) error {
-	var body struct {
+type sessionMessage struct {
+	Key  thread.Key
+	Body struct {
 		Content        string `json:"content"`
 		Instructions   texts  `json:"instructions"`
 		IdempotencyKey string `json:"idempotency_key"`
-	}
-	if err := input.JSONOf(c, &body, maxMessageBody, false); err != nil {
-		return err
-	}
-	if strings.TrimSpace(body.Content) == "" {
-		return problem.BadRequest("empty_content", "content", "content is empty.")
-	}
-	once, err := idempotencyKey(c, body.IdempotencyKey)
-	if err != nil {
-		return err
-	}
-	return h.answer(c, chat.TurnRequest{Key: key, Session: true, Text: body.Content, Instructions: body.Instructions}, once)
+	} `body:"1024 KiB"`
 }
 
-// postInstructions appends instructions, and answers. The body may be a bare text or list of texts.
-func (h *textSessionRoutes) postInstructions(c echo.Context, key thread.Key) error {
-	var body struct {
+// postMessage appends instructions and a message, and answers.
+func (h textSessions) postMessage(ctx context.Context, who caller, in sessionMessage) (sessionAnswer, error) {
+	if strings.TrimSpace(in.Body.Content) == "" {
+		return sessionAnswer{}, problem.BadRequest("empty_content", "content", "content is empty.")
+	}
+	req := chat.TurnRequest{Key: in.Key, Session: true, Text: in.Body.Content, Instructions: in.Body.Instructions}
+	return h.answer(ctx, who, req, in.Body.IdempotencyKey)
+}
+
+type sessionInstructions struct {
+	Key  thread.Key
+	Body struct {
 		Instructions   texts  `json:"instructions"`
 		IdempotencyKey string `json:"idempotency_key"`
-	}
-	if err := readBare(c, maxMessageBody, `["`, &body, &body.Instructions); err != nil {
-		return err
-	}
-	if len(body.Instructions) == 0 {
-		return problem.BadRequest("empty_content", "instructions", "instructions are empty.")
-	}
-	once, err := idempotencyKey(c, body.IdempotencyKey)
-	if err != nil {
-		return err
-	}
-	return h.answer(c, chat.TurnRequest{Key: key, Session: true, Instructions: body.Instructions}, once)
+	} `body:"1024 KiB" bare:"[\""`
 }
 
-// readBare reads a JSON object into body or, if the value begins with one of the given characters,
-// the bare value into field.
-func readBare(c echo.Context, limit int64, begins string, body, field any) error {
-	raw, err := input.JSONValue(c, limit)
-	if err != nil {
-		return err
+// postInstructions appends instructions, and answers.
+func (h textSessions) postInstructions(ctx context.Context, who caller, in sessionInstructions) (sessionAnswer, error) {
+	if len(in.Body.Instructions) == 0 {
+		return sessionAnswer{}, problem.BadRequest("empty_content", "instructions", "instructions are empty.")
 	}
-	if !strings.ContainsRune(begins, rune(raw[0])) {
-		return input.Object(raw, body)
-	}
-	return input.Value(raw, field)
+	req := chat.TurnRequest{Key: in.Key, Session: true, Instructions: in.Body.Instructions}
+	return h.answer(ctx, who, req, in.Body.IdempotencyKey)
 }
 
 // answer runs a turn of a session and returns its result. The form of the answer has no place for a live call, which answers
 // by voice.
-func (h *textSessionRoutes) answer(c echo.Context, req chat.TurnRequest, once string) error {
-	ctx := c.Request().Context()
-	req.User = identity(c).Name
-	answer, err := h.chat.Say(ctx, req, chat.Mode{ByText: true, Once: once})
-	input.Release(c)
+func (h textSessions) answer(ctx context.Context, who caller, req chat.TurnRequest, key string) (sessionAnswer, error) {
+	once, err := idempotencyKey(who.c, key)
 	if err != nil {
-		return orSession(err)
+		return sessionAnswer{}, err
 	}
-	waitLong(c)
+	req.User = who.Name
+	answer, err := h.Chat.Say(ctx, req, chat.Mode{ByText: true, Once: once})
+	input.Release(who.c)
+	if err != nil {
+		return sessionAnswer{}, err
+	}
+	waitLong(who.c)
 	ended, err := answer.Reply.Wait(ctx)
-	answerSoon(c)
+	answerSoon(who.c)
 	if err != nil {
-		return fmt.Errorf("wait for the answer: %w", err)
+		return sessionAnswer{}, fmt.Errorf("wait for the answer: %w", err)
 	}
-	result, session, err := h.chat.SessionAnswer(ctx, req.Key, ended)
-	if err != nil {
-		return orSession(err)
-	}
-	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Result: &result, Session: &session})
+	result, session, err := h.Chat.SessionAnswer(ctx, req.Key, ended)
+	return sessionAnswer{Success: true, Result: &result, Session: &session}, err
 }
 
 // toolOutput is the result of a call that the client ran.
@@ -221,32 +171,31 @@ type toolOutput struct {
 	Error  string          `json:"error"`
 }
 
+type sessionOutputs struct {
+	Key  thread.Key
+	Body struct {
+		ToolOutputs []toolOutput `json:"toolOutputs"`
+	} `body:"1024 KiB" bare:"["`
+}
+
 // postToolOutput appends the results of calls that the client ran, all of them or none. It
 // generates nothing.
-func (h *textSessionRoutes) postToolOutput(c echo.Context, key thread.Key) error {
-	var body struct {
-		ToolOutputs []toolOutput `json:"toolOutputs"`
+func (h textSessions) postToolOutput(ctx context.Context, _ caller, in sessionOutputs) (answer sessionAnswer, err error) {
+	given := in.Body.ToolOutputs
+	if n := len(given); n == 0 || n > maxToolOutputs {
+		return answer, problem.BadRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
 	}
-	if err := readBare(c, input.MaxBody, "[", &body, &body.ToolOutputs); err != nil {
-		return err
-	}
-	if n := len(body.ToolOutputs); n == 0 || n > maxToolOutputs {
-		return problem.BadRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
-	}
-	outputs := make([]chat.ToolResult, 0, len(body.ToolOutputs))
-	for i, o := range body.ToolOutputs {
+	outputs := make([]chat.ToolResult, 0, len(given))
+	for i, o := range given {
 		param := fmt.Sprintf("toolOutputs[%d]", i)
 		if o.CallID == "" {
-			return problem.BadRequest("missing_value", param+".callId", param+".callId is missing.")
+			return answer, problem.BadRequest("missing_value", param+".callId", param+".callId is missing.")
 		}
 		if len(o.Output) == 0 && o.Error == "" {
-			return problem.BadRequest("missing_value", param+".output", param+".output is missing.")
+			return answer, problem.BadRequest("missing_value", param+".output", param+".output is missing.")
 		}
 		outputs = append(outputs, chat.ToolResult{CallID: o.CallID, Output: string(o.Output), Error: o.Error})
 	}
-	session, err := h.chat.SessionToolOutput(c.Request().Context(), key, outputs)
-	if err != nil {
-		return orSession(err)
-	}
-	return c.JSON(http.StatusOK, sessionAnswer{Success: true, Session: &session})
+	session, err := h.Chat.SessionToolOutput(ctx, in.Key, outputs)
+	return sessionAnswer{Success: true, Session: &session}, err
 }

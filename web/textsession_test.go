@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,15 +116,6 @@ func TestTextSession(t *testing.T) {
 	}
 	// The same thread through the other API.
 	wantStatus(t, b.do(t, "GET", strings.Replace(path, "/text/session/", "/api/threads/", 1)+"/messages", ""), 200)
-
-	wantStatus(t, b.do(t, "DELETE", path, ""), 200)
-	for _, c := range []struct{ method, path, body string }{
-		{"GET", "", ""}, {"DELETE", "", ""}, {"POST", "/message", `{"content":"x"}`}, {"POST", "/instructions", `{"instructions":"x"}`},
-		{"POST", "/tool-output", `{"toolOutputs":[{"callId":"c1","output":1}]}`},
-	} {
-		wantError(t, b.do(t, c.method, path+c.path, c.body), 404, "session_not_found")
-		wantError(t, b.do(t, c.method, "/text/session/%00"+c.path, c.body), 404, "session_not_found")
-	}
 }
 
 // TestTextSessionOnce sends messages and instructions of a session again whose answers were lost, here and elsewhere: each
@@ -183,106 +173,4 @@ func TestOpenCallsAreClosedByTheNextMessage(t *testing.T) {
 		t.Errorf("the model heard %q", got)
 	}
 	wantError(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":"late"}]}`), 409, "already_answered")
-}
-
-func TestTextSessionRefuses(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	tools := func(list ...string) string { return `{"tools":[` + strings.Join(list, ",") + `]}` }
-	for name, c := range map[string]struct {
-		body   string
-		status int
-		code   string
-	}{
-		"unknown provider":  {`{"provider":"nobody"}`, 400, "invalid_value"},
-		"provider":          {`{"provider":"a b"}`, 400, "invalid_value"},
-		"model":             {`{"model":"` + strings.Repeat("m", 201) + `"}`, 400, "invalid_value"},
-		"tools":             {`{"tools":{}}`, 400, "invalid_value"},
-		"tool without name": {tools(`{"description":"x"}`), 400, "invalid_value"},
-		"tool name":         {tools(`{"name":"a b"}`), 400, "invalid_value"},
-		"tool twice":        {tools(weatherTool, weatherTool), 400, "invalid_value"},
-		"schema":            {tools(`{"name":"a","parameters":[]}`), 400, "invalid_value"},
-		"many tools":        {tools(strings.Split(strings.Repeat(weatherTool+";", 64)+weatherTool, ";")...), 400, "invalid_value"},
-		"defaults":          {`{"defaults":[]}`, 400, "invalid_value"},
-		"unknown default":   {`{"defaults":{"x":[1]}}`, 400, "invalid_value"},
-		"max_tokens":        {`{"defaults":{"max_tokens":0}}`, 400, "invalid_value"},
-		"capital default":   {`{"defaults":{"TOP_P":0.5}}`, 400, "invalid_value"},
-		"blank instruction": {`{"instructions":[""]}`, 400, "empty_content"},
-		"instructions":      {`{"instructions":7}`, 400, "invalid_value"},
-		"large":             {`{"model":"` + strings.Repeat("m", maxSessionBody) + `"}`, 413, "too_large"},
-		"cut":               {`{"model":"`, 400, "invalid_json"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wantError(t, b.do(t, "POST", "/text/session", c.body), c.status, c.code)
-		})
-	}
-	if got := b.do(t, "POST", "/text/session", `{"defaults":{"speed":1}}`); !strings.Contains(got.body, "speed") {
-		t.Errorf("the refusal of an unknown default does not name it: %s", got.body)
-	}
-	for _, body := range []string{"", "{}", `{"instructions":"","tools":null,"defaults":null,"provider":"simulator"}`,
-		`{"defaults":{"max_tokens":null,"temperature":null,"top_p":null}}`} {
-		b.textSession(t, body)
-	}
-}
-
-func TestSessionBodiesAreChecked(t *testing.T) {
-	t.Parallel()
-	cfg, _ := scriptedChat(toolCalls("", "c1", "weather", `{}`))
-	b := setupChat(t, cfg, nil)
-	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
-	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
-	before := b.do(t, "GET", path, "").body
-	many := strings.TrimSuffix(strings.Repeat(`{"callId":"c1","output":1},`, maxToolOutputs+1), ",")
-	large, err := json.Marshal(strings.Repeat("a", chat.MaxToolOutput))
-	must(t, err)
-	for _, c := range []struct {
-		path, body string
-		status     int
-		code       string
-	}{
-		{"/message", `{}`, 400, "empty_content"}, {"/message", `{"content":" "}`, 400, "empty_content"}, {"/message", `{"content":{}}`, 400, "invalid_value"},
-		{"/message", ``, 415, "unsupported_media_type"}, {"/message", `{"content":"` + strings.Repeat("a", chat.MaxText+1) + `"}`, 413, "too_large"},
-		{"/instructions", `{}`, 400, "empty_content"}, {"/instructions", `{"instructions":""}`, 400, "empty_content"},
-		{"/instructions", `{"instructions":[]}`, 400, "empty_content"}, {"/instructions", `{"instructions":[" "]}`, 400, "empty_content"},
-		{"/instructions", `{"instructions":[null,{}]}`, 400, "invalid_value"},
-		{"/tool-output", `{}`, 400, "invalid_value"}, {"/tool-output", `{"toolOutputs":[]}`, 400, "invalid_value"}, {"/tool-output", `{"toolOutputs":{}}`, 400, "invalid_value"},
-		{"/tool-output", `{"toolOutputs":[{"output":1}]}`, 400, "missing_value"}, {"/tool-output", `{"toolOutputs":[{"callId":"c1"}]}`, 400, "missing_value"},
-		{"/tool-output", `{"toolOutputs":[{"callId":"` + strings.Repeat("c", 600) + `","output":1}]}`, 400, "unknown_call"},
-		{"/tool-output", `{"toolOutputs":[{"callId":"c\u0000","output":1}]}`, 400, "unknown_call"},
-		{"/tool-output", `{"toolOutputs":[` + many + `]}`, 400, "invalid_value"},
-		{"/tool-output", `{"toolOutputs":[{"callId":"c1","output":` + string(large) + `}]}`, 413, "too_large"},
-		{"/tool-output", `{"toolOutputs":[{"callId":"c1","output":1},{"callId":"c1","output":2}]}`, 409, "already_answered"},
-	} {
-		r := b.do(t, "POST", path+c.path, c.body)
-		if r.StatusCode != c.status || !strings.Contains(r.body, `"`+c.code+`"`) {
-			t.Errorf("%s %.80s: status %d, %.300s", c.path, c.body, r.StatusCode, r.body)
-		}
-	}
-	if after := b.do(t, "GET", path, "").body; after != before {
-		t.Errorf("refused requests changed the session:\n%s\n%s", before, after)
-	}
-	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":null}]}`), 200)
-}
-
-// TestBareBodies has clients that send a bare string or list.
-func TestBareBodies(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	base := "/text/session/" + decode[sessionAnswer](t, b.do(t, "POST", "/text/session", `{}`)).Session.ID
-	jsonType := header("Content-Type", "application/json")
-	for body, status := range map[string]int{
-		`"Be short."`: 200, `["Be short.","Be kind."]`: 200, ` {"instructions":"Be short."}`: 200, `{"instructions":["Be short."]}`: 200,
-		`""`: 400, `[]`: 400, `[7]`: 400, `7`: 400, `"x`: 400, `null`: 400, `"a""b"`: 400, ``: 400, "\"\xff\"": 400,
-	} {
-		if r := b.do(t, "POST", base+"/instructions", body, jsonType); r.StatusCode != status {
-			t.Errorf("instructions %s: status %d, want %d: %s", body, r.StatusCode, status, r.body)
-		}
-	}
-	for body, code := range map[string]string{
-		`[{"callId":"c1","output":"1"}]`: "unknown_call", `{"toolOutputs":[{"callId":"c1","output":"1"}]}`: "unknown_call",
-		`[]`: "invalid_value", `["x"]`: "invalid_value", `[{"output":1}]`: "missing_value", `"x"`: "invalid_json",
-	} {
-		wantError(t, b.do(t, "POST", base+"/tool-output", body, jsonType), 400, code)
-	}
 }

@@ -2,67 +2,33 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/labstack/echo/v4"
-
-	"voicebridge/assistant"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/thread"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
-// threadReader finds an owner's thread.
-type threadReader interface {
-	Thread(ctx context.Context, key thread.Key) (persistence.Thread, error)
-}
-
 // threads serves the routes about threads.
-type threads struct {
-	store threadStore
-	calls interface {
-		Forget(ctx context.Context, key thread.Key) error
-	}
-	remove     *remover
-	assistants *assistantFinder
-	events     securityLog
-}
+type threads struct{ *api }
 
-func (h *threads) routes(r router) {
-	r.GET("/api/threads", h.list, r.user)
-	r.POST("/api/threads", h.create, r.user, r.text, r.thread)
-	r.GET("/api/threads/:id", onThread(h.read), r.user)
-	r.PATCH("/api/threads/:id", onThread(h.change), r.user)
-	r.DELETE("/api/threads/:id", onThread(h.delete), r.user)
-	r.POST("/api/threads/:id/reset", onThread(h.reset), r.user)
-}
-
-// remover deletes threads.
-type remover struct {
-	calls interface {
-		Hangup(ctx context.Context, owner, callID string) error
-	}
-	chat interface {
-		LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
-		DeleteSession(ctx context.Context, key thread.Key) error
-	}
-}
-
-// threadStore is what the routes about threads need of the store.
-type threadStore interface {
-	CreateThread(ctx context.Context, owner, title string) (persistence.Thread, error)
-	threadReader
-	Threads(ctx context.Context, owner string, filter persistence.ThreadFilter) ([]persistence.Thread, string, error)
-	RenameThread(ctx context.Context, key thread.Key, title string) (persistence.Thread, error)
-	ResetThread(ctx context.Context, key thread.Key) error
-	SetAssistant(ctx context.Context, key thread.Key, a assistant.Ref, variables map[string]string) (persistence.Thread, error)
-	SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]persistence.SearchHit, error)
+func (h threads) routes(r router) {
+	r.explain = orThread
+	route(r, "GET /api/threads", h.list)
+	route(r, "POST /api/threads", h.create, r.text, r.thread)
+	route(r, "GET /api/threads/:id", h.read)
+	route(r, "PATCH /api/threads/:id", h.change)
+	route(r, "DELETE /api/threads/:id", h.delete)
+	route(r, "POST /api/threads/:id/reset", h.reset)
+	route(r, "GET /api/threads/:id/calls", h.callsOf)
 }
 
 const (
@@ -87,44 +53,43 @@ type listedThread struct {
 	Match string `json:"match,omitempty"`
 }
 
-func (h *threads) list(c echo.Context) error {
-	limit, err := input.Int(c, "limit", 50, 1, 200)
+type threadSearch struct {
+	Limit  int64  `query:"limit" range:"50,1,200"`
+	Cursor string `query:"cursor"`
+	Query  string `query:"q"`
+}
+
+func (h threads) list(ctx context.Context, who caller, in threadSearch) (page threadPage, err error) {
+	if in.Cursor != "" && !input.ValidID(in.Cursor, maxCursor) {
+		return page, problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
+	}
+	if utf8.RuneCountInString(in.Query) > maxQuery || !utf8.ValidString(in.Query) || strings.ContainsRune(in.Query, 0) {
+		return page, problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
+	}
+	filter := persistence.ThreadFilter{Limit: int(in.Limit), Cursor: in.Cursor, Query: in.Query}
+	threads, next, err := h.Store.Threads(ctx, who.Owner, filter)
 	if err != nil {
-		return err
+		return page, err
 	}
-	filter := persistence.ThreadFilter{Limit: int(limit), Cursor: c.QueryParam("cursor"), Query: c.QueryParam("q")}
-	if filter.Cursor != "" && !input.ValidID(filter.Cursor, maxCursor) {
-		return problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
-	}
-	if utf8.RuneCountInString(filter.Query) > maxQuery || !utf8.ValidString(filter.Query) || strings.ContainsRune(filter.Query, 0) {
-		return problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
-	}
-	threads, next, err := h.store.Threads(c.Request().Context(), identity(c).Owner, filter)
-	if err != nil {
-		return err
-	}
-	matches, err := h.matches(c.Request().Context(), identity(c).Owner, filter.Query)
-	if err != nil {
-		return err
-	}
-	page := threadPage{Threads: make([]listedThread, len(threads))}
+	matches, err := h.matches(ctx, who.Owner, in.Query)
+	page.Threads = make([]listedThread, len(threads))
 	for i, t := range threads {
 		page.Threads[i] = listedThread{Thread: t, Match: matches[t.ID]}
 	}
 	if next != "" {
 		page.NextCursor = &next
 	}
-	return c.JSON(http.StatusOK, page)
+	return page, err
 }
 
 // matches returns, by thread, the sentence of the message that contains the most words of a query. It has those of the best messages
 // only: a thread of which it has none is found all the same.
-func (h *threads) matches(ctx context.Context, owner, query string) (map[string]string, error) {
+func (h threads) matches(ctx context.Context, owner, query string) (map[string]string, error) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
 		return nil, nil
 	}
-	hits, err := h.store.SearchMessages(ctx, thread.Key{Owner: owner, Thread: noThread}, words, maxMatches)
+	hits, err := h.Store.SearchMessages(ctx, thread.Key{Owner: owner, Thread: noThread}, words, maxMatches)
 	matches := map[string]string{}
 	for _, hit := range hits {
 		if _, known := matches[hit.ThreadID]; !known {
@@ -164,129 +129,116 @@ func sentenceWith(text string, words []string) string {
 	return before + strings.TrimSpace(string(runes)) + after
 }
 
-func (h *threads) create(c echo.Context) error {
-	var body struct {
+type newThread struct {
+	Body struct {
 		threadAssistant
 
 		Title string `json:"title"`
-	}
-	if err := input.JSON(c, &body, true); err != nil {
-		return err
-	}
-	title, err := cleanTitle(body.Title)
-	if err != nil {
-		return err
-	}
-	ctx, owner := c.Request().Context(), identity(c).Owner
-	chosen, err := h.assistants.check(ctx, owner, body.threadAssistant)
-	if err != nil {
-		return err
-	}
-	made, err := h.store.CreateThread(ctx, owner, title)
-	if err == nil && body.chosen() {
-		made, err = h.assistants.assign(ctx, thread.Key{Owner: owner, Thread: made.ID}, body.threadAssistant, chosen)
-	}
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(echo.HeaderLocation, "/api/threads/"+made.ID)
-	return c.JSON(http.StatusCreated, made)
+	} `body:"64 KiB,optional"`
 }
 
-func (h *threads) read(c echo.Context, key thread.Key) error {
-	thread, err := h.store.Thread(c.Request().Context(), key)
+func (h threads) create(ctx context.Context, who caller, in newThread) (made reply, err error) {
+	title, err := cleanTitle(in.Body.Title)
 	if err != nil {
-		return orThread(err)
+		return made, err
 	}
-	return c.JSON(http.StatusOK, thread)
+	chosen, err := h.checkChoice(ctx, who.Owner, in.Body.threadAssistant)
+	if err != nil {
+		return made, err
+	}
+	t, err := h.Store.CreateThread(ctx, who.Owner, title)
+	if err == nil && in.Body.chosen() {
+		t, err = h.assign(ctx, thread.Key{Owner: who.Owner, Thread: t.ID}, in.Body.threadAssistant, chosen)
+	}
+	return created("/api/threads/"+t.ID, t), err
 }
 
-// change renames a thread, or chooses its assistant.
-func (h *threads) change(c echo.Context, key thread.Key) error {
-	var body struct {
+// oneThread is the input of routes about a thread.
+type oneThread struct{ Key thread.Key }
+
+func (h threads) read(ctx context.Context, _ caller, in oneThread) (persistence.Thread, error) {
+	return h.Store.Thread(ctx, in.Key)
+}
+
+type changedThread struct {
+	Key  thread.Key
+	Body struct {
 		threadAssistant
 
 		Title *string `json:"title"`
+	} `body:"64 KiB"`
+}
+
+// change renames a thread, or chooses its assistant.
+func (h threads) change(ctx context.Context, _ caller, in changedThread) (changed persistence.Thread, err error) {
+	if in.Body.Title == nil && !in.Body.chosen() {
+		return changed, problem.BadRequest("missing_value", "title", "title is missing.")
 	}
-	if err := input.JSON(c, &body, false); err != nil {
-		return err
+	if changed, err = h.Store.Thread(ctx, in.Key); err != nil {
+		return changed, err
 	}
-	if body.Title == nil && !body.chosen() {
-		return problem.BadRequest("missing_value", "title", "title is missing.")
-	}
-	ctx := c.Request().Context()
-	changed, err := h.store.Thread(ctx, key)
+	chosen, err := h.checkChoice(ctx, in.Key.Owner, in.Body.threadAssistant)
 	if err != nil {
-		return orThread(err)
+		return changed, err
 	}
-	chosen, err := h.assistants.check(ctx, key.Owner, body.threadAssistant)
-	if err != nil {
-		return err
-	}
-	if body.Title != nil {
-		title, err := cleanTitle(*body.Title)
+	if in.Body.Title != nil {
+		title, err := cleanTitle(*in.Body.Title)
 		if err != nil {
-			return err
+			return changed, err
 		}
-		if changed, err = h.store.RenameThread(ctx, key, title); err != nil {
-			return orThread(err)
-		}
-	}
-	if body.chosen() {
-		if changed, err = h.assistants.assign(ctx, key, body.threadAssistant, chosen); err != nil {
-			return orThread(err)
+		if changed, err = h.Store.RenameThread(ctx, in.Key, title); err != nil {
+			return changed, err
 		}
 	}
-	return c.JSON(http.StatusOK, changed)
+	if in.Body.chosen() {
+		return h.assign(ctx, in.Key, in.Body.threadAssistant, chosen)
+	}
+	return changed, nil
 }
 
-func (h *threads) delete(c echo.Context, key thread.Key) error {
-	if err := h.remove.thread(c.Request().Context(), key); err != nil {
-		return orThread(err)
+func (h threads) delete(ctx context.Context, who caller, in oneThread) (none, error) {
+	err := h.removeThread(ctx, in.Key)
+	if err == nil {
+		h.events.note(who, "thread deleted", "thread_id", in.Key.Thread)
 	}
-	h.events.note(c, "thread deleted", key.Owner, "thread_id", key.Thread)
-	return c.NoContent(http.StatusNoContent)
+	return none{}, err
 }
 
-// thread deletes a thread. First it ends the thread's live call and its turn, whose later writes
+// removeThread deletes a thread. First it ends the thread's live call and its turn, whose later writes
 // would fail.
-func (h *remover) thread(ctx context.Context, key thread.Key) error {
-	callID, err := h.chat.LiveCall(ctx, key)
+func (a *api) removeThread(ctx context.Context, key thread.Key) error {
+	callID, err := a.Chat.LiveCall(ctx, key)
 	if err != nil {
 		return err
 	}
 	if callID != "" {
-		if err := h.calls.Hangup(ctx, key.Owner, callID); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		if err := a.Calls.Hangup(ctx, key.Owner, callID); err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
 	}
-	return h.chat.DeleteSession(ctx, key)
+	return a.Chat.DeleteSession(ctx, key)
 }
 
-// unused deletes a thread on which nothing was said, unless a call has it: that of a client's second try.
-func (h *remover) unused(ctx context.Context, key thread.Key) error {
-	callID, err := h.chat.LiveCall(ctx, key)
+// removeUnused deletes a thread on which nothing was said, unless a call has it: that of a client's second try.
+func (a *api) removeUnused(ctx context.Context, key thread.Key) error {
+	callID, err := a.Chat.LiveCall(ctx, key)
 	if err != nil || callID != "" {
 		return err
 	}
-	return h.chat.DeleteSession(ctx, key)
+	return a.Chat.DeleteSession(ctx, key)
 }
 
 // reset starts a fresh context: later turns and calls no longer see what came before, and neither
 // does the live call.
-func (h *threads) reset(c echo.Context, key thread.Key) error {
-	ctx := c.Request().Context()
-	if err := h.store.ResetThread(ctx, key); err != nil {
-		return orThread(err)
+func (h threads) reset(ctx context.Context, _ caller, in oneThread) (persistence.Thread, error) {
+	err := h.Store.ResetThread(ctx, in.Key)
+	if err == nil {
+		err = h.Calls.Forget(ctx, in.Key)
 	}
-	if err := h.calls.Forget(ctx, key); err != nil {
-		return err
-	}
-	thread, err := h.store.Thread(ctx, key)
 	if err != nil {
-		return orThread(err)
+		return persistence.Thread{}, err
 	}
-	return c.JSON(http.StatusOK, thread)
+	return h.Store.Thread(ctx, in.Key)
 }
 
 // cleanTitle trims a title and checks it.
@@ -299,4 +251,44 @@ func cleanTitle(title string) (string, error) {
 		return "", problem.BadRequest("invalid_value", "title", "title must be one line of text.")
 	}
 	return title, nil
+}
+
+type callAnswer struct {
+	CallID        string     `json:"call_id"`
+	Upstream      string     `json:"upstream"`
+	Model         string     `json:"model"`
+	Voice         string     `json:"voice"`
+	AssistantID   string     `json:"assistant_id,omitempty"`
+	StartedAt     time.Time  `json:"started_at"`
+	ReadyAt       *time.Time `json:"ready_at"`
+	EndedAt       *time.Time `json:"ended_at"`
+	EndReason     string     `json:"end_reason,omitempty"`
+	Turns         int64      `json:"turns"`
+	Interruptions int64      `json:"interruptions"`
+	// Extraction is empty if nobody reads the call after its end.
+	Extraction      records.Extraction `json:"extraction,omitempty"`
+	ExtractionError string             `json:"extraction_error,omitempty"`
+	Summary         string             `json:"summary,omitempty"`
+	Extracted       json.RawMessage    `json:"extracted,omitempty"`
+}
+
+type callList struct {
+	Calls []callAnswer `json:"calls"`
+}
+
+// callsOf returns the calls of a thread, the oldest first.
+func (h threads) callsOf(ctx context.Context, _ caller, in oneThread) (answer callList, err error) {
+	if _, err := h.Store.Thread(ctx, in.Key); err != nil {
+		return answer, err
+	}
+	calls, err := h.Store.Records.Calls(ctx, in.Key)
+	answer.Calls = make([]callAnswer, 0, len(calls))
+	for _, r := range calls {
+		answer.Calls = append(answer.Calls, callAnswer{
+			CallID: r.ID, Upstream: r.Upstream, Model: r.Model, Voice: r.Voice, AssistantID: r.AssistantID,
+			StartedAt: r.StartedAt, ReadyAt: r.ReadyAt, EndedAt: r.EndedAt, EndReason: r.EndReason, Turns: r.Turns, Interruptions: r.Interruptions,
+			Extraction: r.Extraction, ExtractionError: r.ExtractionError, Summary: r.Summary, Extracted: r.Extracted,
+		})
+	}
+	return answer, err
 }

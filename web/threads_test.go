@@ -12,7 +12,6 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/access"
-	"voicebridge/web/input"
 )
 
 func TestThreads(t *testing.T) {
@@ -84,53 +83,6 @@ func TestListThreads(t *testing.T) {
 	if page := decode[threadPage](t, b.do(t, "GET", "/api/threads?q=3", "")); len(page.Threads) != 1 || page.Threads[0].Title != "thread 3" {
 		t.Errorf("found %+v", page.Threads)
 	}
-	for _, query := range []string{
-		"limit=0", "limit=201", "limit=-1", "limit=x", "limit=1e2", "limit=99999999999999999999", "cursor=%00", "cursor=nonsense",
-		"cursor=" + strings.Repeat("a", 513), "q=" + strings.Repeat("a", 201), "q=%00", "q=%ff",
-	} {
-		t.Run(query[:min(len(query), 20)], func(t *testing.T) {
-			wantError(t, b.do(t, "GET", "/api/threads?"+query, ""), 400, "invalid_value")
-		})
-	}
-	wantStatus(t, b.do(t, "GET", "/api/threads?q="+url.QueryEscape(`" OR 1=1 -- %_*(`), ""), 200)
-}
-
-func TestThreadBodiesAreChecked(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	one := "/api/threads/" + b.thread(t, access.LocalOwner).Thread
-	for name, c := range map[string]struct {
-		body   string
-		status int
-		code   string
-	}{
-		"longest":         {`{"title":"` + strings.Repeat("ü", 200) + `"}`, 0, ""},
-		"too long":        {`{"title":"` + strings.Repeat("ü", 201) + `"}`, 400, "invalid_value"},
-		"two lines":       {`{"title":"a\nb"}`, 400, "invalid_value"},
-		"NUL":             {`{"title":"a\u0000b"}`, 400, "invalid_value"},
-		"number":          {`{"title":1}`, 400, "invalid_value"},
-		"cut":             {`{"title":"a`, 400, "invalid_json"},
-		"two":             {`{"title":"a"} {}`, 400, "invalid_json"},
-		"deep":            {`{"x":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`, 400, "invalid_json"},
-		"large":           {`{"title":"` + strings.Repeat("a", input.MaxJSON) + `"}`, 413, "too_large"},
-		"larger than all": {`{"title":"` + strings.Repeat("a", input.MaxBody) + `"}`, 413, "too_large"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			post, patch := b.do(t, "POST", "/api/threads", c.body), b.do(t, "PATCH", one, c.body)
-			if c.code == "" {
-				wantStatus(t, post, 201)
-				wantStatus(t, patch, 200)
-				return
-			}
-			wantError(t, post, c.status, c.code)
-			wantError(t, patch, c.status, c.code)
-		})
-	}
-	wantError(t, b.do(t, "PATCH", one, "{}"), 400, "missing_value")
-	wantError(t, b.do(t, "PATCH", one, `{"title":null}`), 400, "missing_value")
-	wantError(t, b.do(t, "POST", "/api/threads", "title=x"), 415, "unsupported_media_type")
-	wantError(t, b.do(t, "PATCH", one, `{"title":"x"}`, header("Content-Type", "text/plain")), 415, "unsupported_media_type")
 }
 
 func TestStrangersThreadIsNotThere(t *testing.T) {
@@ -200,10 +152,6 @@ func TestListMessages(t *testing.T) {
 	if got := strings.Join(words, ","); got != "message 0,message 1,message 2,message 3,message 4" || after != last {
 		t.Errorf("messages %s, up to %d of %d", got, after, last)
 	}
-	for _, query := range []string{"after=-1", "after=x", "limit=0", "limit=1001", "limit=x", "after=9223372036854775808"} {
-		wantError(t, b.do(t, "GET", path+"?"+query, ""), 400, "invalid_value")
-	}
-	wantStatus(t, b.do(t, "GET", path+"?after=9223372036854775807&limit=1000", ""), 200)
 }
 
 func TestSentenceWith(t *testing.T) {

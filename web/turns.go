@@ -19,16 +19,9 @@ import (
 )
 
 // turns serves the routes about a thread's turns.
-type turns struct {
-	calls   voiceCalls
-	chat    textTurns
-	store   messageReader
-	images  *images
-	streams *streams
-	chats   *chats
-}
+type turns struct{ *api }
 
-func (h *turns) routes(r router) {
+func (h turns) routes(r router) {
 	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.text)
 	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
 }
@@ -51,7 +44,7 @@ type turnAnswer struct {
 
 // post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has ended,
 // with the whole of it. A client that goes away does not end it.
-func (h *turns) post(c echo.Context, key thread.Key) error {
+func (h turns) post(c echo.Context, key thread.Key) error {
 	var body struct {
 		Content        string          `json:"content"`
 		ImageIDs       []string        `json:"image_ids"`
@@ -68,7 +61,7 @@ func (h *turns) post(c echo.Context, key thread.Key) error {
 		if err != nil {
 			return err
 		}
-		return h.chats.post(c, key, chat, body.Instructions)
+		return h.postChat(c, key, chat, body.Instructions)
 	}
 	req := chat.TurnRequest{Key: key, Instructions: body.Instructions}
 	mode := chat.Mode{Regenerate: body.Trigger == triggerRegenerate, Of: body.MessageID}
@@ -76,7 +69,7 @@ func (h *turns) post(c echo.Context, key thread.Key) error {
 		if strings.TrimSpace(body.Content) == "" && len(body.ImageIDs) == 0 {
 			return problem.BadRequest("empty_content", "content", "content is empty.")
 		}
-		if err := h.images.check(c.Request().Context(), key, body.ImageIDs); err != nil {
+		if err := h.checkImages(c.Request().Context(), key, body.ImageIDs); err != nil {
 			return err
 		}
 		once, err := idempotencyKey(c, body.IdempotencyKey)
@@ -85,9 +78,9 @@ func (h *turns) post(c echo.Context, key thread.Key) error {
 		}
 		req.Text, req.ImageIDs, mode = body.Content, body.ImageIDs, chat.Mode{Once: once}
 	}
-	say := h.streams.say(c, req, mode)
+	say := h.say(c, req, mode)
 	if isStream(c) {
-		return h.streams.stream(c, key, -1, say, streamForm{})
+		return h.stream(c, key, -1, say, streamForm{})
 	}
 	answer, err := say()
 	switch {
@@ -100,7 +93,7 @@ func (h *turns) post(c echo.Context, key thread.Key) error {
 }
 
 // whole waits for the end of a turn and returns it.
-func (h *turns) whole(c echo.Context, key thread.Key, answer chat.Answer) error {
+func (h turns) whole(c echo.Context, key thread.Key, answer chat.Answer) error {
 	waitLong(c)
 	result, err := answer.Reply.Wait(c.Request().Context())
 	answerSoon(c)
@@ -109,7 +102,7 @@ func (h *turns) whole(c echo.Context, key thread.Key, answer chat.Answer) error 
 	}
 	saved := result.Message.Parts != nil
 	if !saved {
-		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+		if _, err := h.Store.Thread(c.Request().Context(), key); err != nil {
 			return orThread(err) // it was deleted meanwhile, or the database is away
 		}
 	}
@@ -128,20 +121,20 @@ func (h *turns) whole(c echo.Context, key thread.Key, answer chat.Answer) error 
 
 // interrupt stops the thread's turn, including the answer of its live call. It waits until a text
 // turn is saved, so that the next message is not refused. It says so if there was nothing to stop.
-func (h *turns) interrupt(c echo.Context, key thread.Key) error {
+func (h turns) interrupt(c echo.Context, key thread.Key) error {
 	ctx := c.Request().Context()
-	if _, err := h.store.Thread(ctx, key); err != nil {
+	if _, err := h.Store.Thread(ctx, key); err != nil {
 		return orThread(err)
 	}
-	interrupted, err := h.calls.Interrupt(ctx, key)
+	interrupted, err := h.Calls.Interrupt(ctx, key)
 	if err != nil {
 		return err
 	}
-	turn := h.chat.Running(key)
+	turn := h.Chat.Running(key)
 	if turn != nil && turn.Ended() {
 		turn = nil
 	}
-	err = h.chat.Interrupt(ctx, key)
+	err = h.Chat.Interrupt(ctx, key)
 	if errors.Is(err, chat.ErrIdle) {
 		return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
 	}

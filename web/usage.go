@@ -3,27 +3,10 @@ package web
 import (
 	"context"
 	"math"
-	"net/http"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
-	"voicebridge/persistence/records"
 	"voicebridge/web/problem"
 )
-
-// usage serves the route about tokens and costs.
-type usage struct {
-	store usageStore
-	now   func() time.Time
-}
-
-func (h *usage) routes(r router) { r.GET("/api/usage", h.read, r.user) }
-
-// usageStore is what the route about usage needs of the store.
-type usageStore interface {
-	UsageByDay(ctx context.Context, owner string, first, last time.Time) ([]records.DayUsage, error)
-}
 
 // usageDays is the default number of days.
 const usageDays = 30
@@ -54,27 +37,29 @@ type usageAnswer struct {
 	Total usageFigures `json:"total"`
 }
 
-// read returns what the owner's threads used, by thread and day.
-func (h *usage) read(c echo.Context) error {
-	last, err := queryDay(c, "to", h.now().UTC())
+type usageDaysOf struct {
+	From string `query:"from"`
+	To   string `query:"to"`
+}
+
+// usage returns what the owner's threads used, by thread and day.
+func (h server) usage(ctx context.Context, who caller, in usageDaysOf) (answer usageAnswer, err error) {
+	last, err := dayOf("to", in.To, h.now().UTC())
 	if err != nil {
-		return err
+		return answer, err
 	}
-	first, err := queryDay(c, "from", last.AddDate(0, 0, 1-usageDays))
+	first, err := dayOf("from", in.From, last.AddDate(0, 0, 1-usageDays))
 	if err != nil {
-		return err
+		return answer, err
 	}
-	days, err := h.store.UsageByDay(c.Request().Context(), identity(c).Owner, first, last)
-	if err != nil {
-		return err
-	}
-	answer := usageAnswer{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days))}
+	days, err := h.Store.Records.UsageByDay(ctx, who.Owner, first, last)
+	answer = usageAnswer{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days))}
 	for _, d := range days {
-		row := usageRow{d.ThreadID, d.Title, d.Day, usageFigures{d.Responses, d.InputTokens, d.OutputTokens, d.CachedTokens, d.CostUSD, d.Unpriced}}
-		answer.Usage = append(answer.Usage, row)
-		answer.Total.add(row.usageFigures)
+		figures := usageFigures{d.Responses, d.InputTokens, d.OutputTokens, d.CachedTokens, d.CostUSD, d.Unpriced}
+		answer.Usage = append(answer.Usage, usageRow{d.ThreadID, d.Title, d.Day, figures})
+		answer.Total.add(figures)
 	}
-	return c.JSON(http.StatusOK, answer)
+	return answer, err
 }
 
 func (u *usageFigures) add(more usageFigures) {
@@ -94,9 +79,8 @@ func (u *usageFigures) add(more usageFigures) {
 	u.CostUSD = &sum
 }
 
-// queryDay reads a UTC day from the query; it defaults to def.
-func queryDay(c echo.Context, name string, def time.Time) (time.Time, error) {
-	text := c.QueryParam(name)
+// dayOf reads a UTC day of the query; it defaults to def.
+func dayOf(name, text string, def time.Time) (time.Time, error) {
 	if text == "" {
 		return def, nil
 	}

@@ -13,7 +13,6 @@ import (
 	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/web/access"
-	"voicebridge/web/input"
 )
 
 // uiSaid is what useChat sends for a text.
@@ -437,45 +436,4 @@ func TestPostImages(t *testing.T) {
 	}
 	other := b.thread(t, access.LocalOwner)
 	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"x","image_ids":["`+image.ID+`"]}`), 400, "unknown_image")
-	wantError(t, b.do(t, "POST", "/api/threads/none/messages", `{"content":"x","image_ids":["`+image.ID+`"]}`), 404, "thread_not_found")
-	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":["1","2","3","4","5","6","7","8","9","10","11"]}`), 400, "invalid_value")
-	wantError(t, b.do(t, "POST", messagesPath(key), `{"content":"x","image_ids":"1"}`), 400, "invalid_value")
-}
-
-func TestUseChatRefuses(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	key := b.thread(t, access.LocalOwner)
-	message := func(role, parts string) string {
-		return `{"messages":[{"id":"a","role":"` + role + `","parts":` + parts + `}]}`
-	}
-	for name, c := range map[string]struct {
-		query, body string
-		status      int
-		code        string
-	}{
-		"no messages":       {"", `{"messages":[]}`, 400, "empty_content"},
-		"not a list":        {"", `{"messages":{}}`, 400, "invalid_value"},
-		"odd parts":         {"", message("user", `{"a":1}`), 400, "invalid_value"},
-		"no parts":          {"", message("user", `[]`), 400, "empty_content"},
-		"a remote image":    {"", message("user", `[{"type":"file","mediaType":"image/png","url":"https://example.org/a.png"}]`), 400, "invalid_value"},
-		"an image":          {"", message("user", `[{"type":"file","mediaType":"image/tiff","url":"data:,"}]`), 400, "invalid_value"},
-		"of the assistant":  {"", message("assistant", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
-		"approval of none":  {"", message("assistant", `[{"type":"tool-x","toolCallId":"c","state":"approval-responded","approval":{"id":"n","approved":true}}]`), 409, "approval_not_pending"},
-		"nothing to repeat": {"", `{"messages":[{"id":"a","role":"user"}],"trigger":"regenerate-message"}`, 400, "empty_content"},
-		"a generation":      {"?sdk=x", message("user", `[{"type":"text","text":"x"}]`), 400, "invalid_value"},
-		"many parts":        {"", message("user", `[`+strings.Repeat(`{},`, maxUIParts)+`{}]`), 413, "too_large"},
-		"millions of parts": {"", message("user", `[`+strings.Repeat(`{},`, 4_800_000)+`{}]`), 413, "too_large"},
-		"many values":       {"", message("user", `[{"type":"data-x","data":[`+strings.Repeat(`0,`, input.MaxValues)+`0]}]`), 413, "too_large"},
-		"deep data":         {"", message("user", `[{"type":"data-x","data":`+strings.Repeat(`[`, input.MaxDepth)+strings.Repeat(`]`, input.MaxDepth)+`}]`), 400, "invalid_json"},
-		"not JSON":          {"", `{"messages":[{"id":"a"},{]}`, 400, "invalid_json"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			wantError(t, b.do(t, "POST", messagesPath(key)+c.query, c.body), c.status, c.code)
-			if c.code == "approval_not_pending" {
-				wantError(t, b.do(t, "POST", "/api/threads/none/messages", c.body), 404, "thread_not_found")
-			}
-		})
-	}
 }

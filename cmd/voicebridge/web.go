@@ -39,7 +39,9 @@ func shownVoiceModels(c *config.Config, routes []bridge.Route) []web.Model {
 func (a *app) webConfig() web.Config {
 	r, first := a.cfg.Realtime, a.up.routes[0]
 	return web.Config{
-		Calls: a.calls, Chat: a.door, Assistants: a.store.Assistants, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store, Records: a.store.Records, Pictures: a.store.Pictures, Recordings: a.recordings, Shares: a.store.Shares, Privacy: a.privacyParts(), Hooks: a.store.Hooks, CheckHook: a.addresses.Check, Admission: a.store.Admission, Page: ui.Dist(), Tools: a.tools.spoken, ToolServers: a.tools.servers(), Version: buildVersion(),
+		Calls: a.calls, Chat: a.door, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store,
+		Recordings: a.recordings, Privacy: a.privacyParts(), CheckHook: a.addresses.Check, Page: ui.Dist(), Tools: a.tools.spoken,
+		ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream:        web.Upstream{Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice), TurnDetection: r.TurnDetection.Object()},
 		Models:          append(shownVoiceModels(&a.cfg, a.up.routes), shownTextModels(&a.cfg)...),
 		Auth:            a.cfg.Auth(),

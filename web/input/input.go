@@ -86,14 +86,20 @@ func JSONOf(c echo.Context, dst any, limit int64, optional bool) error {
 	return Object(body, dst)
 }
 
-// JSONValue reads the body as any JSON value: at least one byte, without leading space. It is not
-// decoded yet.
-func JSONValue(c echo.Context, limit int64) ([]byte, error) {
+// JSONOrFirst reads a JSON object into the struct dst or, if the body begins with one of the given characters, its value into
+// the first field of dst.
+func JSONOrFirst(c echo.Context, dst any, limit int64, begins string) error {
 	body, err := jsonBody(c, limit, false)
-	if err == nil && len(body) == 0 {
-		err = problem.BadRequest("invalid_json", "", "The body is empty.")
+	if err != nil {
+		return err
 	}
-	return body, err
+	if len(body) == 0 {
+		return problem.BadRequest("invalid_json", "", "The body is empty.")
+	}
+	if strings.ContainsRune(begins, rune(body[0])) {
+		return Value(body, reflect.ValueOf(dst).Elem().Field(0).Addr().Interface())
+	}
+	return Object(body, dst)
 }
 
 func jsonBody(c echo.Context, limit int64, optional bool) ([]byte, error) {

@@ -1,0 +1,244 @@
+package web
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"go.yaml.in/yaml/v3"
+
+	"voicebridge/assistant"
+	"voicebridge/persistence"
+	"voicebridge/thread"
+	"voicebridge/toolkit"
+	"voicebridge/web/access"
+	"voicebridge/web/problem"
+)
+
+// server serves the routes about this server: whether it is well, what it can, and the description of the API.
+type server struct{ *api }
+
+func (h server) routes(r router) {
+	r.explain = orThread
+	route(r, "GET /api/config", h.config)
+	route(r, "GET /api/models", h.models)
+	route(r, "GET /api/tools", h.tools)
+	route(r, "GET /api/usage", h.usage)
+	r.GET("/healthz", h.healthz)
+	r.GET("/readyz", h.readyz)
+	r.GET("/metrics", echo.WrapHandler(h.Metrics.Handler()), r.user)
+	r.GET("/openapi.json", h.description)
+}
+
+// Upstream describes the upstream to the page and to clients.
+type Upstream struct {
+	// Name is the driver's name: openai, simulator.
+	Name string
+	// Note is what users should know about the upstream; may be empty.
+	Note  string
+	Model string
+	Voice string
+	// TurnDetection is the object of the Realtime API that calls begin with, in JSON, or null for push to talk.
+	TurnDetection json.RawMessage
+}
+
+type configAnswer struct {
+	Upstream     string `json:"upstream"`
+	UpstreamNote string `json:"upstream_note"`
+	Version      string `json:"version"`
+	Model        string `json:"model"`
+	Voice        string `json:"voice"`
+	// TurnDetection is what a call that was push to talk for a while can go back to.
+	TurnDetection json.RawMessage `json:"turn_detection"`
+	// Authentication reports whether clients must sign in, Owner who this one is.
+	Authentication bool   `json:"authentication"`
+	Owner          string `json:"owner"`
+	// Recording reports whether calls may be recorded.
+	Recording bool `json:"recording"`
+	// ICEServers are for the browser's RTCPeerConnection.
+	ICEServers []shownICEServer `json:"ice_servers"`
+}
+
+// ICEServer is a STUN or TURN server for the browser's leg.
+type ICEServer struct {
+	URLs     []string `yaml:"urls"`
+	Username string   `yaml:"username"`
+	// Credential is a secret, and not in a file of settings.
+	Credential access.Secret `yaml:"-"`
+}
+
+// shownICEServer is an ICEServer in the form of the browser's RTCIceServer. Browsers need the
+// credential, so clients get it.
+type shownICEServer struct {
+	URLs       []string `json:"urls"`
+	Username   string   `json:"username,omitempty"`
+	Credential string   `json:"credential,omitempty"`
+}
+
+// config is from where the page learns about this server.
+func (h server) config(_ context.Context, who caller, _ none) (configAnswer, error) {
+	u := h.Upstream
+	answer := configAnswer{
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.Version, Model: u.Model, Voice: u.Voice, TurnDetection: u.TurnDetection,
+		Authentication: h.Auth.Required(), Owner: who.Owner, Recording: h.Recordings != nil, ICEServers: []shownICEServer{},
+	}
+	servers := h.ICEServers
+	if h.TURN != nil {
+		servers = slices.Concat(servers, h.TURN(who.Owner))
+	}
+	for _, i := range servers {
+		answer.ICEServers = append(answer.ICEServers, shownICEServer{i.URLs, i.Username, i.Credential.Reveal()})
+	}
+	return answer, nil
+}
+
+// The kinds of a [Model].
+const (
+	ModelText     = "text"     // answers typed messages
+	ModelRealtime = "realtime" // answers calls
+)
+
+// Model is a configured model.
+type Model struct {
+	// Provider is the name by which a text session chooses it, or the name of the upstream of
+	// calls.
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+	Kind     string `json:"kind"` // ModelText or ModelRealtime
+	// Default marks the default of its kind.
+	Default bool `json:"default"`
+	// Voice is the voice of a realtime model.
+	Voice string `json:"voice,omitempty"`
+}
+
+type modelList struct {
+	Models []Model `json:"models"`
+}
+
+// models returns the models: those for calls, then those for typed messages.
+func (h server) models(context.Context, caller, none) (modelList, error) {
+	return modelList{append([]Model{}, h.Models...)}, nil
+}
+
+type toolAnswer struct {
+	Name        string           `json:"name"`
+	Description string           `json:"description"`
+	Parameters  json.RawMessage  `json:"parameters"`
+	Executor    toolkit.Executor `json:"executor"`
+	Server      string           `json:"server,omitempty"`
+	// State is held for a tool that is new or has changed, otherwise empty. Offered means that calls
+	// still have it.
+	State   string `json:"state,omitempty"`
+	Offered *bool  `json:"offered,omitempty"`
+	Why     string `json:"why,omitempty"`
+}
+
+type threadTools struct {
+	Thread string `query:"thread_id"`
+}
+
+// tools returns the tools of a new call of this owner, on a new thread or the one that the query names, and those that are held.
+func (h server) tools(ctx context.Context, who caller, in threadTools) (answer map[string]any, err error) {
+	all := []toolAnswer{}
+	if h.Tools != nil {
+		var a assistant.Assistant
+		if in.Thread != "" {
+			if a, err = h.Store.Assistants.Of(ctx, thread.Key{Owner: who.Owner, Thread: in.Thread}); err != nil {
+				return nil, err
+			}
+		}
+		registry, err := h.Tools(ctx, who.Owner, a)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range registry.Entries() {
+			d := e.Tool.Definition()
+			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: e.Executor, Server: e.Server})
+		}
+	}
+	answer = map[string]any{}
+	if h.ToolServers != nil {
+		servers := h.ToolServers.Of(ctx, who.Owner)
+		for _, s := range servers {
+			all = withHeld(all, s)
+		}
+		answer["servers"] = servers
+	}
+	answer["tools"] = all
+	return answer, nil
+}
+
+// withHeld marks a server's tools that are held, and adds those that are not offered.
+func withHeld(all []toolAnswer, s ToolServer) []toolAnswer {
+	for _, held := range s.Held {
+		d := held.Tool
+		i := slices.IndexFunc(all, func(t toolAnswer) bool { return t.Name == d.Name && t.Server == s.Name })
+		offered := i >= 0
+		if !offered {
+			i = len(all)
+			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: toolkit.ExecutorMCP, Server: s.Name})
+		}
+		all[i].State, all[i].Offered, all[i].Why = "held", &offered, held.Why
+	}
+	return all
+}
+
+const readyTimeout = 3 * time.Second
+
+// healthz answers as long as the process does.
+func (server) healthz(c echo.Context) error {
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// readyz reports whether new work should be sent here.
+func (h server) readyz(c echo.Context) error {
+	if h.closing.Load() {
+		return problem.ErrShuttingDown
+	}
+	ctx, cancel := context.WithTimeout(c.Request().Context(), readyTimeout)
+	defer cancel()
+	err := h.Store.Healthy(ctx)
+	if errors.Is(err, persistence.ErrFenced) {
+		return storageUnavailable("Other processes took this one for dead; it is restarting.")
+	}
+	if err != nil {
+		h.Logger.Error("database does not answer or accepts no changes", "error", err)
+		return storageUnavailable("The database does not answer or accepts no changes.")
+	}
+	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+// The description is written by hand; a test keeps it in step with the routes.
+//
+//go:embed openapi.yaml
+var openAPISource []byte
+
+// openAPIDocument returns the description as JSON, which is made when somebody asks for it.
+var openAPIDocument = sync.OnceValues(func() ([]byte, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(openAPISource, &doc); err != nil {
+		return nil, fmt.Errorf("read openapi.yaml: %w", err)
+	}
+	out, err := json.Marshal(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode openapi.yaml: %w", err)
+	}
+	return out, nil
+})
+
+// description serves the API description.
+func (server) description(c echo.Context) error {
+	doc, err := openAPIDocument()
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-cache")
+	return c.JSONBlob(http.StatusOK, doc)
+}

@@ -1,0 +1,303 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/persistence"
+	"voicebridge/thread"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+// router registers the routes of a handler.
+type router struct {
+	*echo.Echo
+	// user admits authenticated requests; userOrSecret also accepts client secrets.
+	user, userOrSecret echo.MiddlewareFunc
+	// text counts a text of the owner; thread rejects an owner who has too many threads.
+	text, thread echo.MiddlewareFunc
+	// explain says what an error of the store means to a handler's clients, and noThread that the thread in a path cannot be.
+	explain  func(error) error
+	noThread error
+}
+
+// GET registers a route for GET, and for HEAD, which is answered alike but without a body (RFC 9110,
+// section 9.3.2): the server drops it. Sockets and streams have only GET, from Echo itself.
+func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
+	r.HEAD(path, h, m...)
+	r.Echo.GET(path, h, m...)
+}
+
+// caller is who has sent a request.
+type caller struct {
+	access.Identity
+
+	c echo.Context
+}
+
+// none is the input of a route that needs none, and the answer that has no content.
+type none struct{}
+
+// route registers a handler for authenticated requests. In is filled from the request (see [fill]), and Out is the answer: JSON, a
+// [reply] or [none].
+func route[In, Out any](
+	r router, pattern string, serve func(ctx context.Context, who caller, in In) (Out, error), limits ...echo.MiddlewareFunc,
+) {
+	method, path, _ := strings.Cut(pattern, " ")
+	add := func(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) { r.Add(method, path, h, m...) }
+	if method == http.MethodGet {
+		add = r.GET
+	}
+	add(path, func(c echo.Context) error {
+		var in In
+		if err := r.fill(c, &in); err != nil {
+			return err
+		}
+		out, err := serve(c.Request().Context(), caller{identity(c), c}, in)
+		if err != nil {
+			return r.explain(err)
+		}
+		switch out := any(out).(type) {
+		case none:
+			return c.NoContent(http.StatusNoContent)
+		case reply:
+			if out.at != "" {
+				c.Response().Header().Set(echo.HeaderLocation, out.at)
+			}
+			return c.JSON(out.status, out.body)
+		default:
+			return c.JSON(http.StatusOK, out)
+		}
+	}, append([]echo.MiddlewareFunc{r.user}, limits...)...)
+}
+
+// reply is an answer with a status of its own, and the place of what was made.
+type reply struct {
+	status int
+	at     string
+	body   any
+}
+
+func created(at string, body any) reply { return reply{http.StatusCreated, at, body} }
+
+func accepted(body any) reply { return reply{http.StatusAccepted, "", body} }
+
+// fill reads a request into the fields of a struct, in their order, as their types and tags say:
+//
+//	Key   thread.Key                                the caller's thread that the path names
+//	ID    string `path:"hook_id"`                   an id in the path
+//	Title string `query:"title"`                    a value of the query, also a bool
+//	Limit int64  `query:"limit" range:"50,1,200"`   a number: its default, the least and the greatest
+//	Body  T      `body:"64 KiB,optional"`           the JSON object in the body, of at most so much; with bare:"[" it may
+//	                                                begin with one of these, and is then the value of the first field
+func (r router) fill(c echo.Context, in any) error {
+	v := reflect.ValueOf(in).Elem()
+	for i := range v.NumField() {
+		if err := r.fillField(c, v.Type().Field(i).Tag, v.Field(i).Addr().Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r router) fillField(c echo.Context, tag reflect.StructTag, field any) (err error) {
+	name, part := tag.Get("query"), tag.Get("path")
+	switch field := field.(type) {
+	case *thread.Key:
+		*field, err = threadOf(c, r.noThread)
+	case *string:
+		*field = c.QueryParam(name)
+		if part == "" {
+			break
+		}
+		if *field = c.Param(part); !input.ValidID(*field, maxThreadID) {
+			err = r.explain(persistence.ErrNotFound)
+		}
+	case *bool:
+		*field, err = input.Bool(c, name)
+	case *int64:
+		var def, low, high int64
+		if _, err := fmt.Sscanf(tag.Get("range"), "%d,%d,%d", &def, &low, &high); err != nil {
+			return fmt.Errorf("range of %s: %w", name, err)
+		}
+		*field, err = input.Int(c, name, def, low, high)
+	default:
+		var limit int64
+		if _, err := fmt.Sscanf(tag.Get("body"), "%d KiB", &limit); err != nil {
+			return fmt.Errorf("limit of the body: %w", err)
+		}
+		if begins, ok := tag.Lookup("bare"); ok {
+			return input.JSONOrFirst(c, field, limit<<10, begins)
+		}
+		err = input.JSONOf(c, field, limit<<10, strings.HasSuffix(tag.Get("body"), "optional"))
+	}
+	return err
+}
+
+const maxThreadID = 64
+
+var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.")
+
+// orThread replaces a not-found error by one about the thread.
+func orThread(err error) error {
+	if errors.Is(err, persistence.ErrNotFound) {
+		return errNoThread
+	}
+	return err
+}
+
+// threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any unknown one.
+func threadOf(c echo.Context, noThread error) (thread.Key, error) {
+	key := thread.Key{Owner: identity(c).Owner, Thread: c.Param("id")}
+	if !input.ValidID(key.Thread, maxThreadID) {
+		return key, noThread
+	}
+	return key, nil
+}
+
+// onThread serves with the key of the thread in the path.
+func onThread(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		key, err := threadOf(c, errNoThread)
+		if err != nil {
+			return err
+		}
+		return serve(c, key)
+	}
+}
+
+const identityKey = "identity"
+
+// identity returns the identity of an authenticated request. It panics on a route without
+// authentication, which is a bug.
+func identity(c echo.Context) access.Identity {
+	who, ok := c.Get(identityKey).(access.Identity)
+	if !ok {
+		panic(fmt.Sprintf("route %s has no authentication", c.Path()))
+	}
+	return who
+}
+
+// identified admits authenticated requests.
+func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			who, err := a.auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
+			if err != nil {
+				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
+					a.events.refused(c, "token refused", err)
+				}
+				return err
+			}
+			c.Set(identityKey, who)
+			input.SetMemory(c, func(ctx context.Context, n int64) (release func(), err error) {
+				return a.limits.Bodies.Take(ctx, who.Owner, n)
+			})
+			defer input.Release(c)
+			a.nameInPath(c, who.Owner)
+			return next(c)
+		}
+	}
+}
+
+// admits rejects an owner whom a limit rejects.
+func admits(limit func(ctx context.Context, owner string) error) echo.MiddlewareFunc {
+	return before(func(c echo.Context) error { return limit(c.Request().Context(), identity(c).Owner) })
+}
+
+// before makes a middleware of a check, whose error answers the request.
+func before(check func(echo.Context) error) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := check(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the second has
+// one which is made of it. So neither keeps the other from their own.
+
+// ownKey returns the key that an owner's thread has if its id is another's already: with a ~, which ids that are chosen
+// do not have. The server's own ids are never taken.
+func ownKey(key thread.Key) thread.Key {
+	if _, err := uuid.Parse(key.Thread); err == nil {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key.Owner + "\x00" + key.Thread))
+	return thread.Key{Owner: key.Owner, Thread: "~" + hex.EncodeToString(sum[:16])}
+}
+
+// meant returns the key of the thread that the owner means by an id.
+func (a *api) meant(ctx context.Context, key thread.Key) thread.Key {
+	own := ownKey(key)
+	if own == key {
+		return key
+	}
+	if _, err := a.Store.Thread(ctx, own); err != nil { // what the error says, the handler will find
+		return key
+	}
+	return own
+}
+
+// nameInPath replaces the id in a request's path by that of the thread that it means.
+func (a *api) nameInPath(c echo.Context, owner string) {
+	for i, name := range c.ParamNames() {
+		if name != "id" || c.Param("id") == "" {
+			continue
+		}
+		values := c.ParamValues()
+		values[i] = a.meant(c.Request().Context(), thread.Key{Owner: owner, Thread: values[i]}).Thread
+		c.SetParamValues(values...)
+	}
+}
+
+// texts is one text or a list of texts; a single empty text counts as none.
+type texts []string
+
+func (t *texts) UnmarshalJSON(data []byte) error {
+	var one *string
+	if json.Unmarshal(data, &one) == nil {
+		*t = nil
+		if one != nil && *one != "" {
+			*t = texts{*one}
+		}
+		return nil
+	}
+	if json.Unmarshal(data, (*[]string)(t)) != nil {
+		return problem.BadRequest("invalid_value", "instructions", "instructions must be a text or a list of texts.")
+	}
+	return nil
+}
+
+// headerIdempotencyKey names a request, so that it can be sent again when its answer was lost.
+const headerIdempotencyKey = "Idempotency-Key"
+
+var errKeyUsed = &problem.Error{
+	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
+	Message: "The idempotency key belongs to another message of this thread.",
+}
+
+// idempotencyKey returns the key of a request, from its body or the header; empty for none.
+func idempotencyKey(c echo.Context, inBody string) (string, error) {
+	key := cmp.Or(inBody, c.Request().Header.Get(headerIdempotencyKey))
+	if len(key) > thread.MaxIDBytes {
+		return "", problem.BadRequest("invalid_value", "idempotency_key", "The idempotency key is too long.")
+	}
+	return key, nil
+}
