@@ -27,6 +27,8 @@ import (
 // shareStore keeps which threads may be read by a link; *shares.Store implements it.
 type shareStore interface {
 	Share(ctx context.Context, key thread.Key) (token string, err error)
+	// Shared returns the token if the thread is shared, else ErrNotFound.
+	Shared(ctx context.Context, key thread.Key) (token string, err error)
 	Withdraw(ctx context.Context, key thread.Key) error
 	Find(ctx context.Context, token string) (thread.Key, error)
 }
@@ -43,6 +45,7 @@ type shared struct {
 }
 
 func (h *shared) routes(r router) {
+	r.GET("/api/threads/:id/share", onThread(h.link), r.user)
 	r.POST("/api/threads/:id/share", onThread(h.share), r.user, r.text)
 	r.DELETE("/api/threads/:id/share", onThread(h.withdraw), r.user)
 	r.GET(sharePath+":token", h.read)
@@ -54,6 +57,21 @@ func (h *shared) share(c echo.Context, key thread.Key) error {
 	token, err := h.shares.Share(c.Request().Context(), key)
 	if err != nil {
 		return orThread(err)
+	}
+	return c.JSON(http.StatusOK, map[string]string{"url": sharePath + token})
+}
+
+// link answers with the path of the link, null if there is none.
+func (h *shared) link(c echo.Context, key thread.Key) error {
+	token, err := h.shares.Shared(c.Request().Context(), key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		if _, err := h.store.Thread(c.Request().Context(), key); err != nil {
+			return orThread(err)
+		}
+		return c.JSON(http.StatusOK, map[string]any{"url": nil})
+	}
+	if err != nil {
+		return err
 	}
 	return c.JSON(http.StatusOK, map[string]string{"url": sharePath + token})
 }
