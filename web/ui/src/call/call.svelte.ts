@@ -68,7 +68,7 @@ export class Call {
   fresh = false;
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
   /** The microphone is open only while a button is held: the user wants it so, or the call would not notice the end of a turn. */
-  holds = $derived.by(() => this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held));
+  holds = $derived.by(() => !this.state.duplex && (this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held)));
 
   /** What only calls need. */
   #parts: typeof import('./live') | null = null;
@@ -323,7 +323,9 @@ export class Call {
     if (!this.#line) return;
     // The speed can change between answers only.
     const between = this.state.response === null && this.#told.speed !== unknownSpeed;
-    const now = between ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
+    const { mode, speed } = this.#told;
+    const { duplex } = this.state;
+    const now = { ...this.settings.current, ...(between && !duplex ? {} : { speed }), ...(duplex ? { mode } : {}) };
     const update = this.#part().sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
     if (update && this.#line?.send(update)) this.#told = now;
   }

@@ -42,6 +42,8 @@ export class OpenThread {
   online = $state(true);
   /** A text turn is running on the server. */
   busy = $state(false);
+  /** The MCP server whose tools that turn waits for; empty for none. */
+  waitsFor = $state('');
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
@@ -267,6 +269,7 @@ export class OpenThread {
         break;
       }
       case 'message_delta':
+        this.waitsFor = '';
         this.#grow(asText(data.id), asText(data.text));
         break;
       case 'call_started':
@@ -283,8 +286,12 @@ export class OpenThread {
       case 'turn_started':
         this.busy = true;
         break;
+      case 'waiting':
+        this.waitsFor = asText(data.server);
+        break;
       case 'turn_finished':
         this.busy = false;
+        this.waitsFor = '';
         this.hooks.onChanged();
         break;
       case 'thread_titled':
