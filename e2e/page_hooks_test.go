@@ -48,11 +48,7 @@ func TestPageHooks(t *testing.T) {
 	p.until(t, "a delivery that arrived", "probe.all('delivery')[0]?.dataset.state === 'delivered' || (probe.all('delivery-retry')[0]?.click(), false)")
 	p.pressID(t, "hook-pause")
 	p.until(t, "a pause", "probe.all('hook')[0]?.dataset.enabled === 'false'")
-	p.atEachSize(t, "hooks-panel", `(probe.all('menu-settings')[0].click(), setTimeout(function open() {
-		const button = probe.all('show-hooks')[0]; // it is loaded late
-		if (button) button.click();
-		else setTimeout(open, 50);
-	}))`)
+	p.atEachSize(t, "hooks-panel", fromSettings("show-hooks"))
 	p.pressID(t, "menu-settings")
 	p.pressID(t, "show-hooks")
 	p.until(t, "the hook, without its secret", "probe.all('hook').length === 1 && probe.all('hook-secret').length === 0")

@@ -115,8 +115,13 @@ export class Call {
 
   /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
-    await this.#open(threadId, '', (line) => line.connect(threadId, takeover, this.hooks.mayRecord() && this.settings.current.record), (thrown) => {
+    const { record, upstream } = this.settings.current;
+    await this.#open(threadId, '', (line) => line.connect(threadId, takeover, this.hooks.mayRecord() && record, upstream), (thrown) => {
       if (this.#parts?.isCallActive(thrown)) this.takeoverOf = threadId;
+      else if (upstream && thrown instanceof ApiError && thrown.code === 'upstream_not_found') {
+        this.settings.set({ upstream: '' }); // it is gone from the server's settings
+        void this.start(threadId, takeover);
+      }
       else this.hooks.onFailure(thrown);
     });
   }

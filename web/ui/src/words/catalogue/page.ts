@@ -238,11 +238,10 @@ export const words = {
     resetDone: both('From now on the assistant no longer sees what was said before. It stays saved and visible here.',
       'Ab hier sieht der Assistent nicht mehr, was vorher gesagt wurde. Es bleibt gespeichert und sichtbar.'),
     canvas: both('Charts and tables', 'Diagramme und Tabellen'),
-    about: both('Assistants, cost and tools', 'Assistenten, Kosten und Werkzeuge'),
     usage: both('Cost and usage', 'Kosten und Verbrauch'),
-    assistant: both('Assistant and tools', 'Assistent und Werkzeuge'),
+    assistant: both('Tools and server', 'Werkzeuge und Server'),
     assistants: both('Assistants', 'Assistenten'),
-    hooks: both('Hooks', 'Hooks (Webhooks)'),
+    hooks: both('For developers: hooks', 'Für Entwickler: Hooks'),
     thread: both('Assistant, voice and tools', 'Assistent, Stimme, Werkzeuge'),
     share: both('Share by link', 'Per Link teilen'),
     settings: both('Settings', 'Einstellungen'),
@@ -385,9 +384,6 @@ export const words = {
     download: both('Download the recording', 'Aufnahme herunterladen'),
     gone: both('There is no recording of this call, or none yet.',
       'Von diesem Gespräch gibt es keine Aufnahme, oder noch keine.'),
-  },
-  settings: {
-    title: both('Settings', 'Einstellungen'),
   },
   transcript: {
     label: both('Transcript', 'Mitschrift'),
@@ -570,11 +566,5 @@ export const words = {
   },
   chart: {
     canvas: both('Charts and tables', 'Diagramme und Tabellen'),
-  },
-  usage: {
-    title: both('Cost and usage', 'Kosten und Verbrauch'),
-  },
-  assistant: {
-    title: both('Assistant and tools', 'Assistent und Werkzeuge'),
   },
 };
