@@ -69,6 +69,11 @@ func TestPageShareAndErase(t *testing.T) {
 	p.pressID(t, "menu-share")
 	p.pressID(t, "share-make")
 	p.until(t, "the link", "probe.all('share-link')[0]?.value.includes('/s/')")
+	p.until(t, "that it says so", "probe.all('public').length === 1")
+	p.reload(t)
+	p.until(t, "that it says so to whoever comes back", "probe.all('public').length === 1")
+	p.pressID(t, "public")
+	p.until(t, "the same link", "probe.all('share-link')[0]?.value.includes('/s/')")
 	p.wantAccessible(t, "share")
 	p.look(t, "share")
 	link := eval[string](t, p, "probe.all('share-link')[0].value")
@@ -77,7 +82,7 @@ func TestPageShareAndErase(t *testing.T) {
 		t.Errorf("the link %s: %d, %s", link, got.status, got.body)
 	}
 	p.pressID(t, "share-withdraw")
-	p.until(t, "no link", "probe.all('share-link').length === 0 && probe.all('share-said')[0].innerText !== ''")
+	p.until(t, "no link", "probe.all('public').length === 0 && probe.all('share-link').length === 0 && probe.all('share-said')[0].innerText !== ''")
 	if got := s.do(t, http.MethodGet, path, "", ""); got.status != http.StatusNotFound {
 		t.Errorf("a link that was withdrawn: %d", got.status)
 	}

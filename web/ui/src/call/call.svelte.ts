@@ -271,6 +271,7 @@ export class Call {
   #live(state: CallState): void {
     this.state = state;
     this.startedAt = Date.now();
+    this.sound.cue(660);
     const { keepAwake, onLockScreen, Speech } = this.#part();
     this.#speech = new Speech();
     const beat = setInterval(() => this.#listen(), beatMs);
@@ -372,7 +373,10 @@ export class Call {
     const { startedAt } = this;
     this.#attempt++;
     this.state = ended(this.state, reason);
-    if (before.phase === 'live') this.summary = this.#part().summaryOf(before, reason, Date.now() - startedAt);
+    if (before.phase === 'live') {
+      this.summary = this.#part().summaryOf(before, reason, Date.now() - startedAt);
+      this.sound.cue(330);
+    }
     this.#release(hangup);
     forget();
     if (isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, endingWords(reason));

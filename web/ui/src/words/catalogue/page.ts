@@ -243,6 +243,8 @@ export const words = {
     assistants: both('Assistants', 'Assistenten'),
     hooks: both('For developers: hooks', 'Für Entwickler: Hooks'),
     thread: both('Assistant, voice and tools', 'Assistent, Stimme, Werkzeuge'),
+    public: both('Public', 'Öffentlich'),
+    publicHint: both('Everybody who has the link can read this conversation', 'Wer den Link hat, kann diese Unterhaltung lesen'),
     share: both('Share by link', 'Per Link teilen'),
     settings: both('Settings', 'Einstellungen'),
     signOut: both('Sign out', 'Abmelden'),
