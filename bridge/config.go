@@ -73,10 +73,10 @@ type Config struct {
 	// ImageQuota limits the bytes of all images of one owner; 0 means no limit.
 	ImageQuota int64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
-	TranscriptionCost func(model string, u realtime.Usage) *float64
+	TranscriptionCost func(upstream, model string, u realtime.Usage) *float64
 	// Cost returns the cost of a model's response in US dollars; nil, or a nil result, means unknown. It
 	// must be pure.
-	Cost func(model string, u realtime.Usage) *float64
+	Cost func(upstream, model string, u realtime.Usage) *float64
 	// OnTurn is called when a turn of the thread's call has ended, OnEnd when the call has ended and everything is
 	// saved, OnDraftsDropped with the number of drafts that a slow browser has missed. All may be nil and must return
 	// at once.
@@ -177,10 +177,10 @@ type Recording interface {
 func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Cost == nil {
-		c.Cost = func(string, realtime.Usage) *float64 { return nil }
+		c.Cost = func(string, string, realtime.Usage) *float64 { return nil }
 	}
 	if c.TranscriptionCost == nil {
-		c.TranscriptionCost = func(string, realtime.Usage) *float64 { return nil }
+		c.TranscriptionCost = func(string, string, realtime.Usage) *float64 { return nil }
 	}
 	if c.OnTurn == nil {
 		c.OnTurn = func(thread.Key) {}

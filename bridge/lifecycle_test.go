@@ -224,7 +224,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 			Session:        session.Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"},
 			ReplayMessages: 20, Approve: toolkit.MustNames("create_line_chart"),
 		},
-		Cost:  func(string, realtime.Usage) *float64 { return nil },
+		Cost:  func(string, string, realtime.Usage) *float64 { return nil },
 		NewID: func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) },
 	}
 	c.thread = fakeThread{}

@@ -20,7 +20,7 @@ func TestLiveCall(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{
 		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
-		bridge: bridge.Config{TranscriptionCost: func(_ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
+		bridge: bridge.Config{TranscriptionCost: func(_, _ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
 	})
 	c := b.dial(bridge.Start{})
 	if created := string(c.next(realtime.TypeSessionCreated).Raw); strings.Contains(created, "turn_detection") || strings.Contains(created, "speed") {

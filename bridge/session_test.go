@@ -155,7 +155,7 @@ func testCallsBudget(t *testing.T, p pair) {
 	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{
 		Settings: bridge.Settings{Budget: bridge.Budget{CallUSD: 2.5, WarnPercent: 80}},
-		Cost:     func(string, realtime.Usage) *float64 { return new(1.0) },
+		Cost:     func(string, string, realtime.Usage) *float64 { return new(1.0) },
 	}})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")

@@ -80,7 +80,7 @@ func TestPageLooks(t *testing.T) {
 	p.wantAccessible(t, "canvas")
 	p.look(t, "canvas")
 	p.click(t, "close-panel")
-	for panel, way := range map[string][]string{"usage": {"show-usage"}, "assistant": {"show-assistant"}, "settings": {"more", "menu-settings"}} {
+	for panel, way := range map[string][]string{"usage": {"about", "show-usage"}, "assistant": {"about", "show-assistant"}, "settings": {"more", "menu-settings"}} {
 		for _, button := range way {
 			p.click(t, button)
 		}

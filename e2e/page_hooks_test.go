@@ -48,11 +48,7 @@ func TestPageHooks(t *testing.T) {
 	p.until(t, "a delivery that arrived", "probe.all('delivery')[0]?.dataset.state === 'delivered' || (probe.all('delivery-retry')[0]?.click(), false)")
 	p.pressID(t, "hook-pause")
 	p.until(t, "a pause", "probe.all('hook')[0]?.dataset.enabled === 'false'")
-	p.atEachSize(t, "hooks-panel", `(probe.all('menu-settings')[0].click(), setTimeout(function open() {
-		const button = probe.all('show-hooks')[0]; // it is loaded late
-		if (button) button.click();
-		else setTimeout(open, 50);
-	}))`)
+	p.atEachSize(t, "hooks-panel", fromSettings("show-hooks"))
 	p.pressID(t, "menu-settings")
 	p.pressID(t, "show-hooks")
 	p.until(t, "the hook, without its secret", "probe.all('hook').length === 1 && probe.all('hook-secret').length === 0")
@@ -73,6 +69,11 @@ func TestPageShareAndErase(t *testing.T) {
 	p.pressID(t, "menu-share")
 	p.pressID(t, "share-make")
 	p.until(t, "the link", "probe.all('share-link')[0]?.value.includes('/s/')")
+	p.until(t, "that it says so", "probe.all('public').length === 1")
+	p.reload(t)
+	p.until(t, "that it says so to whoever comes back", "probe.all('public').length === 1")
+	p.pressID(t, "public")
+	p.until(t, "the same link", "probe.all('share-link')[0]?.value.includes('/s/')")
 	p.wantAccessible(t, "share")
 	p.look(t, "share")
 	link := eval[string](t, p, "probe.all('share-link')[0].value")
@@ -81,7 +82,7 @@ func TestPageShareAndErase(t *testing.T) {
 		t.Errorf("the link %s: %d, %s", link, got.status, got.body)
 	}
 	p.pressID(t, "share-withdraw")
-	p.until(t, "no link", "probe.all('share-link').length === 0 && probe.all('share-said')[0].innerText !== ''")
+	p.until(t, "no link", "probe.all('public').length === 0 && probe.all('share-link').length === 0 && probe.all('share-said')[0].innerText !== ''")
 	if got := s.do(t, http.MethodGet, path, "", ""); got.status != http.StatusNotFound {
 		t.Errorf("a link that was withdrawn: %d", got.status)
 	}

@@ -38,14 +38,11 @@ func TestPageThreadSettings(t *testing.T) {
 	show()
 	p.pressID(t, "change-here")
 	p.until(t, "a copy in the form", "probe.all('field-name')[0]?.value.startsWith('Front desk: ') && !probe.all('field-name')[0].readOnly && probe.all('field-voice.voice')[0].value === 'cedar'")
-	p.fill(t, "field-id", "mine")
-	p.fill(t, "field-voice.voice", "sage")
+	p.fill(t, "field-name", "Mine")
+	p.until(t, "that it is saved", "probe.all('assistant-saved')[0].innerText === 'Saved'")
+	p.fill(t, "choose-voice", "sage") // it is the same one that is saved again
 	p.fill(t, "which-tools", "none")
-	p.pressID(t, "assistant-save")
-	p.until(t, "when it holds", "probe.all('assistant-said')[0]?.innerText.includes('from the next call')")
-	p.fill(t, "field-description", "For one conversation.") // it is the same one that is saved again
-	p.pressID(t, "assistant-save")
-	p.until(t, "the changed copy", "probe.all('assistant-said')[0]?.innerText === 'Saved'")
+	p.fill(t, "field-description", "For one conversation.")
 	p.pressID(t, "assistant-back")
 	p.until(t, "the conversation's own", "probe.all('choose-assistant')[0]?.value === 'mine' && "+facts+".includes('sage') && "+tools+".length === 0 && probe.all('chosen-fixed').length === 0")
 	if got := s.rows(t, "SELECT assistant_id FROM threads"); !slices.Equal(got, []string{"mine"}) {
@@ -56,8 +53,7 @@ func TestPageThreadSettings(t *testing.T) {
 	}
 	p.pressID(t, "change-assistant")
 	p.fill(t, "field-instructions", "You are at my service.")
-	p.pressID(t, "assistant-save")
-	p.until(t, "that it is saved", "probe.all('assistant-said').length === 1")
+	p.until(t, "that it is saved", "probe.all('assistant-saved')[0].innerText === 'Saved'")
 	p.pressID(t, "close-panel")
 	p.click(t, "talk")
 	p.untilLive(t)
@@ -81,5 +77,5 @@ func TestPageThreadSettings(t *testing.T) {
 	p.reload(t)
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	show()
-	p.until(t, "whose voice it is", "probe.all('own-voice')[0]?.innerText.includes('verse')")
+	p.until(t, "whose voice it is", "probe.all('choose-voice')[0]?.value === 'verse'")
 }

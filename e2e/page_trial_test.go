@@ -31,7 +31,7 @@ const hearing = `(() => {
 	};
 })(); undefined`
 
-// TestPageTrials tries a microphone, the loudspeaker and a voice in the settings, outside a call. Nothing is left of it: no open
+// TestPageTrials tries a microphone and the loudspeaker in the settings and a voice where it is chosen, outside a call. Nothing is left of it: no open
 // microphone, no conversation.
 func TestPageTrials(t *testing.T) {
 	t.Parallel()
@@ -58,6 +58,8 @@ func TestPageTrials(t *testing.T) {
 	p.until(t, "three notes", "played > 0.05")
 	p.until(t, "their end", "probe.all('test-sound')[0].getAttribute('aria-disabled') === 'false'")
 
+	p.pressID(t, "who")
+	p.until(t, "the choice of voices", "probe.all('choose-voice').length === 1")
 	p.do(t, "forget the notes", chromedp.Evaluate[chromedp.Void]("(window.played = 0, undefined)"))
 	p.pressID(t, "hear-voice")
 	p.until(t, "the voice", "played > 0.05")

@@ -134,8 +134,8 @@ func (m *toolModel) requestsFor(t *testing.T, words string) (list []textRequest)
 func (p *tab) beginWith(t *testing.T, id string) {
 	t.Helper()
 	p.pressID(t, "new-thread")
-	p.pressID(t, "show-assistants")
-	p.until(t, "the list of assistants", "probe.all('choose-assistant').length === 1 && probe.all('assistant-item').length === 2")
+	p.pressID(t, "who")
+	p.until(t, "the choice of assistants", "probe.all('choose-assistant')[0]?.options.length === 3")
 	p.fill(t, "choose-assistant", id)
 	p.until(t, "the assistant "+id, fmt.Sprintf("probe.all('choose-assistant')[0]?.value === %q", id))
 	p.press(t, "Escape", 27)
@@ -156,6 +156,7 @@ func (p *tab) speakOnce(t *testing.T, words, answer string) {
 // openServers opens the panel with the MCP servers, and waits for the state of one.
 func (p *tab) openServers(t *testing.T, server, state string) {
 	t.Helper()
+	p.pressID(t, "about")
 	p.pressID(t, "show-assistant")
 	p.untilServer(t, server, state)
 }

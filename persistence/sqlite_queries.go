@@ -89,6 +89,11 @@ func (s sqliteQueries) CloseTextApprovals(ctx context.Context, arg pgdb.CloseTex
 	return s.q.CloseTextApprovals(ctx, sqlitedb.CloseTextApprovalsParams(arg))
 }
 
+func (s sqliteQueries) CostsOfCalls(ctx context.Context, threadID string, owner string) ([]pgdb.CostsOfCallsRow, error) {
+	r, err := s.q.CostsOfCalls(ctx, threadID, owner)
+	return database.Rows(r, err, func(r sqlitedb.CostsOfCallsRow) pgdb.CostsOfCallsRow { return pgdb.CostsOfCallsRow(r) })
+}
+
 func (s sqliteQueries) CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error) {
 	return s.q.CountAccessTokens(ctx, owner, kind, now)
 }

@@ -28,6 +28,7 @@ type shared struct{ *api }
 
 func (h shared) routes(r router) {
 	r.explain = orThread
+	route(r, "GET /api/threads/:id/share", h.link)
 	route(r, "POST /api/threads/:id/share", h.share, r.text)
 	route(r, "DELETE /api/threads/:id/share", h.withdraw)
 	r.GET(sharePath+":token", h.read)
@@ -35,13 +36,23 @@ func (h shared) routes(r router) {
 }
 
 type shareAnswer struct {
-	URL string `json:"url"`
+	URL *string `json:"url"` // null while there is no link
 }
 
 // share answers with the path of the link, the same until it is withdrawn.
 func (h shared) share(ctx context.Context, _ caller, in oneThread) (shareAnswer, error) {
 	token, err := h.Store.Shares.Share(ctx, in.Key)
-	return shareAnswer{sharePath + token}, err
+	return shareAnswer{new(sharePath + token)}, err
+}
+
+// link answers with the path of the link, null if there is none.
+func (h shared) link(ctx context.Context, _ caller, in oneThread) (shareAnswer, error) {
+	token, err := h.Store.Shares.Shared(ctx, in.Key)
+	if errors.Is(err, persistence.ErrNotFound) {
+		_, err = h.Store.Thread(ctx, in.Key)
+		return shareAnswer{}, err
+	}
+	return shareAnswer{new(sharePath + token)}, err
 }
 
 func (h shared) withdraw(ctx context.Context, _ caller, in oneThread) (none, error) {

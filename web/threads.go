@@ -265,6 +265,7 @@ type callAnswer struct {
 	EndReason     string     `json:"end_reason,omitempty"`
 	Turns         int64      `json:"turns"`
 	Interruptions int64      `json:"interruptions"`
+	CostUSD       *float64   `json:"cost_usd"` // null while no price is known
 	// Extraction is empty if nobody reads the call after its end.
 	Extraction      records.Extraction `json:"extraction,omitempty"`
 	ExtractionError string             `json:"extraction_error,omitempty"`
@@ -286,7 +287,8 @@ func (h threads) callsOf(ctx context.Context, _ caller, in oneThread) (answer ca
 	for _, r := range calls {
 		answer.Calls = append(answer.Calls, callAnswer{
 			CallID: r.ID, Upstream: r.Upstream, Model: r.Model, Voice: r.Voice, AssistantID: r.AssistantID,
-			StartedAt: r.StartedAt, ReadyAt: r.ReadyAt, EndedAt: r.EndedAt, EndReason: r.EndReason, Turns: r.Turns, Interruptions: r.Interruptions,
+			StartedAt: r.StartedAt, ReadyAt: r.ReadyAt, EndedAt: r.EndedAt, EndReason: r.EndReason,
+			Turns: r.Turns, Interruptions: r.Interruptions, CostUSD: r.CostUSD,
 			Extraction: r.Extraction, ExtractionError: r.ExtractionError, Summary: r.Summary, Extracted: r.Extracted,
 		})
 	}

@@ -49,7 +49,7 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *
 	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
 		log.Warn("the API key travels unencrypted", "host", u.Host)
 	}
-	if cfg.VoiceCost(cfg.Realtime.Model, realtime.Usage{}) == nil {
+	if cfg.VoiceCost(config.UpstreamOpenAI, cfg.Realtime.Model, realtime.Usage{}) == nil {
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
@@ -137,8 +137,8 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 	}
 	for _, u := range cfg.Upstreams {
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
-		priced := cfg.VoiceCost(model, realtime.Usage{}) != nil || u.IsLive() && cfg.TranscriptionCost(model, realtime.Usage{Type: "duration"}) != nil
-		if !u.BuiltIn() && !priced {
+		priced := cfg.VoiceCost(u.Name, model, realtime.Usage{}) != nil || u.IsLive() && cfg.TranscriptionCost(u.Name, model, realtime.Usage{Type: "duration"}) != nil
+		if !priced {
 			log.Warn("the cost of calls is unknown: the model has no price", "model", model, "upstream", u.Name)
 		}
 		if at, err := url.Parse(u.Address()); err == nil && (at.Scheme == "http" || at.Scheme == "ws") && !config.IsLoopback(at.Hostname()) && u.Key.IsSet() {

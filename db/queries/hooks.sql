@@ -92,6 +92,14 @@ SELECT
 FROM responses AS r
 WHERE r.thread_id = @thread_id AND r.call_id = @call_id;
 
+-- CostsOfCalls sums what the models of a thread's calls have cost, as far as prices are known.
+-- name: CostsOfCalls :many
+SELECT r.call_id, CAST(sum(r.cost_usd) AS double precision) AS cost_usd
+FROM responses AS r
+JOIN threads AS t ON t.id = r.thread_id
+WHERE r.thread_id = @thread_id AND t.owner = @owner AND r.cost_usd IS NOT NULL
+GROUP BY r.call_id;
+
 -- LastAnswer returns the last message of the assistant in a call.
 -- name: LastAnswer :one
 SELECT m.* FROM messages AS m

@@ -70,6 +70,10 @@ func (s suite) shares(t *testing.T) {
 	if again, err := b.store.Shares.Share(ctx, b.key); err != nil || again != token || len(token) < 30 {
 		t.Errorf("Share() = %q and %q, %v", token, again, err)
 	}
+	if shared, err := b.store.Shares.Shared(ctx, b.key); err != nil || shared != token {
+		t.Errorf("Shared() = %q, %v, want %q", shared, err, token)
+	}
+	wantErr(t, "a stranger's Shared()", errOf(b.store.Shares.Shared(ctx, stranger)), persistence.ErrNotFound)
 	wantErr(t, "a stranger's withdrawal", b.store.Shares.Withdraw(ctx, stranger), persistence.ErrNotFound)
 	if key, err := b.store.Shares.Find(ctx, token); err != nil || key != b.key {
 		t.Errorf("Find() = %v, %v", key, err)
@@ -78,6 +82,7 @@ func (s suite) shares(t *testing.T) {
 		wantErr(t, "Find()", errOf(b.store.Shares.Find(ctx, wrong)), persistence.ErrNotFound)
 	}
 	must(t, b.store.Shares.Withdraw(ctx, b.key))
+	wantErr(t, "Shared() after the withdrawal", errOf(b.store.Shares.Shared(ctx, b.key)), persistence.ErrNotFound)
 	wantErr(t, "Find() after the withdrawal", errOf(b.store.Shares.Find(ctx, token)), persistence.ErrNotFound)
 	token, err = b.store.Shares.Share(ctx, b.key)
 	must(t, err)

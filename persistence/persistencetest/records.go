@@ -160,6 +160,14 @@ func (s suite) liveCall(t *testing.T) {
 	wantErr(t, "LiveCall() after a late write", errOf(live()), persistence.ErrNotFound)
 	wantRows(t, b.url, "SELECT end_reason, ended_at, turns FROM call_summary", "hangup 2026-01-02T15:05:05.000999Z 3")
 	must(t, save(records.Call{ID: "2"}))
+	// Each call has its own cost, in the list of a thread's calls.
+	for id, cost := range map[string]*float64{"r1": new(0.1), "r2": new(0.2), "r3": nil} {
+		must(t, b.store.Records.SaveResponse(t.Context(), b.key, records.Response{ID: id, Kind: records.KindResponse, CallID: call.ID, CostUSD: cost, CreatedAt: start}))
+	}
+	calls, err := b.store.Records.Calls(t.Context(), b.key)
+	if err != nil || len(calls) != 2 || calls[0].CostUSD == nil || *calls[0].CostUSD != 0.3 || calls[1].CostUSD != nil {
+		t.Errorf("Calls() = %+v, %v, want one for 0.3 dollars and one whose price is unknown", calls, err)
+	}
 }
 
 // strangers tries every method on a thread of another owner and on a missing one: the

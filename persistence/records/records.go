@@ -178,6 +178,15 @@ func (s *Store) Calls(ctx context.Context, key thread.Key) ([]Call, error) {
 	}
 	rows, err := s.db.Read().ListCallsOf(ctx, key.Thread, key.Owner)
 	calls, err := database.Rows(rows, err, func(r pgdb.Call) Call { return CallFromRow(r, key.Owner) })
+	if err != nil {
+		return nil, s.db.Fail("list calls", err)
+	}
+	costs, err := s.db.Read().CostsOfCalls(ctx, key.Thread, key.Owner)
+	for _, cost := range costs {
+		if at := slices.IndexFunc(calls, func(c Call) bool { return c.ID == cost.CallID }); at >= 0 {
+			calls[at].CostUSD = new(microdollars(cost.CostUSD))
+		}
+	}
 	return calls, s.db.Fail("list calls", err)
 }
 

@@ -32,6 +32,8 @@ type Call struct {
 	Summary         string          `json:",omitempty"`
 	Extracted       json.RawMessage `json:",omitempty"`
 	ExtractionError string          `json:",omitempty"`
+	// CostUSD is what its models have cost, nil while no price is known. Only Store.Calls tells it.
+	CostUSD *float64 `json:"-"`
 	// Instance is the process that has the call. It is read-only.
 	Instance string `json:",omitempty"`
 }

@@ -41,6 +41,15 @@ func (s *Store) Share(ctx context.Context, key thread.Key) (token string, err er
 	return token, s.db.Fail("share thread", err)
 }
 
+// Shared returns the token of a thread that is shared. ErrNotFound means that it is not.
+func (s *Store) Shared(ctx context.Context, key thread.Key) (string, error) {
+	if err := database.CheckKey(key); err != nil {
+		return "", fmt.Errorf("read share: %w", err)
+	}
+	token, err := s.db.Read().GetShare(ctx, key.Thread, key.Owner)
+	return token, s.db.Fail("read share", err)
+}
+
 // Withdraw ends the sharing of a thread. ErrNotFound means that it is not shared.
 func (s *Store) Withdraw(ctx context.Context, key thread.Key) error {
 	return s.db.Fail("withdraw thread", database.ChangeOne(ctx, s.db, key, func(q database.Queries) (int64, error) {

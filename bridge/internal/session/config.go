@@ -126,9 +126,9 @@ type Config struct {
 	// OwnerSpentUSD is what the owner had spent that day when the call began.
 	OwnerSpentUSD float64
 	// TranscriptionCost returns the cost of a transcription, like Cost; nil means unknown.
-	TranscriptionCost func(model string, u realtime.Usage) *float64
+	TranscriptionCost func(upstream, model string, u realtime.Usage) *float64
 	// Cost returns the cost of a model's response in US dollars; nil if unknown.
-	Cost func(model string, u realtime.Usage) *float64
+	Cost func(upstream, model string, u realtime.Usage) *float64
 	// Others is how many other upstreams are there to go on with when one refuses.
 	Others int
 	// ItemPrefix begins the ids of items that the bridge creates. It differs between calls, since

@@ -103,7 +103,7 @@ func (t *twin) same(test *testing.T, s *State, effects, ofTwin []Effect) {
 			return a.Tool == nil && b.Tool == nil || a.Tool != nil && b.Tool != nil && cmp.Equal(a.Tool.Definition(), b.Tool.Definition())
 		}),
 		cmp.Comparer(func(a, b *strings.Builder) bool { return a == b || a != nil && b != nil && a.String() == b.String() }),
-		cmp.Comparer(func(_, _ func(string, realtime.Usage) *float64) bool { return true }),
+		cmp.Comparer(func(_, _ func(string, string, realtime.Usage) *float64) bool { return true }),
 		cmp.Comparer(func(_, _ func(time.Time, int) string) bool { return true }),
 		cmp.Comparer(func(a, b chan<- bool) bool { return a == b }),
 		cmp.Comparer(func(a, b error) bool { return fmt.Sprint(a) == fmt.Sprint(b) }),

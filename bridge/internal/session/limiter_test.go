@@ -13,7 +13,7 @@ import (
 func limited(t *testing.T, cfg Config) *scripted {
 	t.Helper()
 	c := &scripted{t: t, now: epoch, s: newTestState(t, cfg)}
-	c.s.Cost = func(string, realtime.Usage) *float64 { return new(0.25) }
+	c.s.Cost = func(string, string, realtime.Usage) *float64 { return new(0.25) }
 	c.play(`up {"type":"session.created","session":{"type":"realtime"}}`)
 	c.play(`up {"type":"session.updated","session":{"type":"realtime"}}`)
 	return c

@@ -199,7 +199,7 @@ func newTestState(t testing.TB, f Config) *State {
 	f.UpstreamLimit, f.BrowserLimit, f.ReplayMessages = 256<<10, 64<<10, 20
 	f.UpstreamCan = Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true}
 	f.ItemPrefix = "vb"
-	f.Cost = func(string, realtime.Usage) *float64 { return nil }
+	f.Cost = func(string, string, realtime.Usage) *float64 { return nil }
 	f.NewID = func(_ time.Time, n int) string { return fmt.Sprintf("id-%d", n) }
 	return New(f, records.Call{ID: f.CallID, ThreadID: "thread-1"}, registry, epoch)
 }

@@ -178,7 +178,7 @@ func (q *responses) close(r *response, done *realtime.Response) {
 		rec.StatusReason = e.Code
 	}
 	if u := done.Usage; u != nil {
-		rec.RawUsage, rec.CostUSD = u.Raw, q.Cost(rec.Model, *u)
+		rec.RawUsage, rec.CostUSD = u.Raw, q.Cost(rec.Upstream, rec.Model, *u)
 		rec.Usage = thread.Usage{
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,

@@ -217,7 +217,7 @@ func (p *speech) charge(m *message, ev *event) {
 		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
 	}
 	if p.TranscriptionCost != nil {
-		rec.CostUSD = p.TranscriptionCost(rec.Model, usage)
+		rec.CostUSD = p.TranscriptionCost(rec.Upstream, rec.Model, usage)
 	}
 	p.save(persistence.PutResponse{Response: rec})
 	p.answers.turn.charges = append(p.answers.turn.charges, rec)

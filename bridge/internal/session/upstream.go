@@ -100,7 +100,7 @@ func (c *Config) SessionRecord(leg records.Leg, model string, usage *realtime.Us
 	if usage != nil {
 		rec.RawUsage = usage.Raw
 		if c.TranscriptionCost != nil {
-			rec.CostUSD = c.TranscriptionCost(model, *usage)
+			rec.CostUSD = c.TranscriptionCost(leg.Upstream, model, *usage)
 		}
 	}
 	return rec

@@ -44,6 +44,8 @@ type Querier interface {
 	CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error)
 	CloseOpenApprovals(ctx context.Context, outcome string, answeredAt *dbtype.Time, instance string) error
 	CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error
+	// CostsOfCalls sums what the models of a thread's calls have cost, as far as prices are known.
+	CostsOfCalls(ctx context.Context, threadID string, owner string) ([]CostsOfCallsRow, error)
 	CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error)
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)

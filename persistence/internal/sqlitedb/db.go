@@ -78,6 +78,9 @@ func Prepare(ctx context.Context, db DBTX) (*Queries, error) {
 	if q.closeTextApprovalsStmt, err = db.PrepareContext(ctx, closeTextApprovals); err != nil {
 		return nil, fmt.Errorf("error preparing query CloseTextApprovals: %w", err)
 	}
+	if q.costsOfCallsStmt, err = db.PrepareContext(ctx, costsOfCalls); err != nil {
+		return nil, fmt.Errorf("error preparing query CostsOfCalls: %w", err)
+	}
 	if q.countAccessTokensStmt, err = db.PrepareContext(ctx, countAccessTokens); err != nil {
 		return nil, fmt.Errorf("error preparing query CountAccessTokens: %w", err)
 	}
@@ -765,6 +768,11 @@ func (q *Queries) Close() error {
 	if q.closeTextApprovalsStmt != nil {
 		if cerr := q.closeTextApprovalsStmt.Close(); cerr != nil {
 			err = fmt.Errorf("error closing closeTextApprovalsStmt: %w", cerr)
+		}
+	}
+	if q.costsOfCallsStmt != nil {
+		if cerr := q.costsOfCallsStmt.Close(); cerr != nil {
+			err = fmt.Errorf("error closing costsOfCallsStmt: %w", cerr)
 		}
 	}
 	if q.countAccessTokensStmt != nil {
@@ -1814,6 +1822,7 @@ type Queries struct {
 	closeApprovalStmt             *sql.Stmt
 	closeOpenApprovalsStmt        *sql.Stmt
 	closeTextApprovalsStmt        *sql.Stmt
+	costsOfCallsStmt              *sql.Stmt
 	countAccessTokensStmt         *sql.Stmt
 	countAllUnsentStmt            *sql.Stmt
 	countAssistantsStmt           *sql.Stmt
@@ -2036,6 +2045,7 @@ func (q *Queries) WithTx(tx *sql.Tx) *Queries {
 		closeApprovalStmt:             q.closeApprovalStmt,
 		closeOpenApprovalsStmt:        q.closeOpenApprovalsStmt,
 		closeTextApprovalsStmt:        q.closeTextApprovalsStmt,
+		costsOfCallsStmt:              q.costsOfCallsStmt,
 		countAccessTokensStmt:         q.countAccessTokensStmt,
 		countAllUnsentStmt:            q.countAllUnsentStmt,
 		countAssistantsStmt:           q.countAssistantsStmt,

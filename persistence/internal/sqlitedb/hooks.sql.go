@@ -170,6 +170,43 @@ func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams
 	return items, nil
 }
 
+const costsOfCalls = `-- name: CostsOfCalls :many
+SELECT r.call_id, CAST(sum(r.cost_usd) AS double precision) AS cost_usd
+FROM responses AS r
+JOIN threads AS t ON t.id = r.thread_id
+WHERE r.thread_id = ?1 AND t.owner = ?2 AND r.cost_usd IS NOT NULL
+GROUP BY r.call_id
+`
+
+type CostsOfCallsRow struct {
+	CallID  string
+	CostUSD float64
+}
+
+// CostsOfCalls sums what the models of a thread's calls have cost, as far as prices are known.
+func (q *Queries) CostsOfCalls(ctx context.Context, threadID string, owner string) ([]CostsOfCallsRow, error) {
+	rows, err := q.query(ctx, q.costsOfCallsStmt, costsOfCalls, threadID, owner)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []CostsOfCallsRow
+	for rows.Next() {
+		var i CostsOfCallsRow
+		if err := rows.Scan(&i.CallID, &i.CostUSD); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, err
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const deleteHook = `-- name: DeleteHook :execrows
 DELETE FROM hooks WHERE id = ?1 AND owner = ?2
 `

@@ -1,11 +1,13 @@
 import { expect, it } from 'vitest';
+import { hasRows, ofRows } from '../src/view/side/FormRows.svelte';
 import { cleaned, mergePatch, modelsOf } from '../src/api/assistants';
 
 it('a form leaves out what is empty, but an empty list means none', () => {
-  expect(cleaned({ name: 'A', greeting: '', voice: { model: '', speed: undefined }, tools: { allow: [], deny: undefined }, limits: { max_minutes: 0 } })).toEqual({
+  expect(cleaned({ name: 'A', greeting: '', voice: { model: '', speed: undefined }, tools: { allow: [], deny: undefined }, limits: { max_minutes: 0 }, http_tools: [{}, { name: 'a', url: '' }] })).toEqual({
     name: 'A',
     tools: { allow: [] },
     limits: { max_minutes: 0 },
+    http_tools: [{ name: 'a' }],
   });
 });
 
@@ -36,4 +38,13 @@ it('what answers is the assistant’s, else the server’s', () => {
   // What it names is gone from the settings.
   expect(of({ voice: { upstream: 'gone', model: 'x' }, text: { provider: 'gone', model: 'x' } })).toBe('openai, x, marin, openai · t');
   expect(modelsOf(undefined, [])).toEqual({ service: '', model: '', voice: '', text: '' });
+});
+
+it('rows say a JSON schema, or leave it to whoever wrote more', () => {
+  const schema = { type: 'object', properties: { name: { type: 'string', description: 'Whose' }, count: { type: 'integer' } }, required: ['count', 'gone'] };
+  expect([hasRows(undefined), hasRows(schema)]).toEqual([true, true]);
+  for (const more of [{ oneOf: [] }, { properties: { list: { type: 'array', items: {} } } }, { properties: { a: { type: 'string', enum: ['x'] } } }, 7]) expect([more, hasRows(more)]).toEqual([more, false]);
+  const rows = [{ name: ' count ', kind: 'integer', text: '' }, { name: '', kind: 'string', text: 'nobody’s' }, { name: 'day', kind: 'string', text: 'When' }];
+  expect(ofRows(rows, true, schema)).toEqual({ type: 'object', properties: { count: { type: 'integer' }, day: { type: 'string', description: 'When' } }, required: ['count'] });
+  expect([ofRows(rows, false, {}), ofRows([], true, schema)]).toEqual([{ count: '', day: 'When' }, undefined]);
 });

@@ -51,6 +51,8 @@ describe('a call', () => {
     const renewing = reduce({ ...live, playing: true }, { type: 'bridge.upstream.renewing', reason: 'expiry' }, 1);
     expect([renewing.renewing, renewing.playing, renewing.phase]).toEqual([true, true, 'live']);
     expect(reduce(renewing, { type: 'bridge.upstream.renewed', gap_ms: 3 }, 1).renewing).toBe(false);
+    const duplex = reduce(live, { type: 'bridge.upstream.renewed', duplex: true }, 1);
+    expect([renewing.duplex, duplex.duplex, reduce(duplex, { type: 'bridge.upstream.renewed' }, 1).duplex]).toEqual([false, true, false]);
     expect(reduce(live, { type: 'bridge.upstream.lost', reason: 'closed' }, 1)).toMatchObject({ renewing: true, phase: 'live' });
   });
 });

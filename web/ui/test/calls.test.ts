@@ -15,9 +15,9 @@ describe('calls of a thread', () => {
       message('5', 'assistant', 30, { call_id: 'a', usage: { total_tokens: 7 }, latency_ms: { commit: 10 } }),
     ]);
     expect([...calls.keys()]).toEqual(['5', '4']);
-    expect(calls.get('4')).toEqual({ callId: 'b', durationMs: 0, tokens: 0, answers: [], sounds: [] });
+    expect(calls.get('4')).toEqual({ callId: 'b', tokens: 0, answers: [], sounds: [] });
     const a = calls.get('5')!;
-    expect([a.callId, a.durationMs, a.tokens]).toEqual(['a', 20_000, 57]);
+    expect([a.callId, a.tokens]).toEqual(['a', 57]);
     expect(a.answers.map((answer) => answer.map(({ stage }) => stage))).toEqual([['commit', 'response', 'first_audio', 'first_packet'], ['commit']]);
     expect(a.answers.map(answerMs)).toEqual([820, 10]);
   });
@@ -27,7 +27,7 @@ describe('calls of a thread', () => {
   });
   it('bear messages without a time', () => {
     const one = readMessage({ id: '1', role: 'user', metadata: { call_id: 'a', created_at: 'soon' } })!;
-    expect([...callsOf([one, message('2', 'user', 9, { call_id: 'a' })]).values()]).toEqual([{ callId: 'a', durationMs: 0, tokens: 0, answers: [], sounds: [] }]);
+    expect([...callsOf([one, message('2', 'user', 9, { call_id: 'a' })]).values()]).toEqual([{ callId: 'a', tokens: 0, answers: [], sounds: [] }]);
   });
   it('have a middle', () => {
     expect([median([]), median([3]), median([9, 1, 5])]).toEqual([undefined, 3, 5]);

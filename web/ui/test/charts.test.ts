@@ -8,7 +8,8 @@ import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
-import { de, en } from '../src/words/charts';
+import { words as de } from '../src/words/catalogue/charts?de';
+import { words as en } from '../src/words/catalogue/charts?en';
 
 const outputs = JSON.parse(readFileSync('test/fixtures/charts.json', 'utf8')) as unknown[];
 const charts = outputs.map((output) => readChart(output) as Chart);

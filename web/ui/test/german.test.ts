@@ -1,9 +1,12 @@
 import { expect, it } from 'vitest';
-import { de } from '../src/words/de';
-import { en } from '../src/words/en';
-import * as charts from '../src/words/charts';
-import * as product from '../src/words/product';
-import * as sight from '../src/words/sight';
+import { words as de } from '../src/words/catalogue/page?de';
+import { words as en } from '../src/words/catalogue/page?en';
+import { words as chartsDe } from '../src/words/catalogue/charts?de';
+import { words as charts } from '../src/words/catalogue/charts?en';
+import { words as productDe } from '../src/words/catalogue/product?de';
+import { words as product } from '../src/words/catalogue/product?en';
+import { words as sightDe } from '../src/words/catalogue/sight?de';
+import { words as sight } from '../src/words/catalogue/sight?en';
 
 // What is the same in both languages.
 const same = new Set(['version', 'transcript.system', 'app', 'simulatorChip', 'charts.fields.name', 'charts.fields.regionName', 'charts.fields.minValue', 'charts.fields.maxValue']);
@@ -17,7 +20,7 @@ function textsOf(value: unknown, path = ''): [string, string][] {
 }
 
 it('the German is complete', () => {
-  const [english, german] = [new Map(textsOf({ ...en, charts: charts.en, product: product.en, sight: sight.en })), new Map(textsOf({ ...de, charts: charts.de, product: product.de, sight: sight.de }))];
+  const [english, german] = [new Map(textsOf({ ...en, charts, product, sight })), new Map(textsOf({ ...de, charts: chartsDe, product: productDe, sight: sightDe }))];
   // The server's own words are English already where the page has none for them.
   const missing = [...english.keys()].filter((path) => !german.has(path));
   expect(missing).toEqual([]);

@@ -108,10 +108,15 @@ it('joins again when its channel closes without a word of the server, and ends w
   answer = () => Response.json({ error: { code: 'no_call' } }, { status: 404 });
   channels[1]?.onclose();
   await vi.waitFor(() => expect([call.active, call.state.endReason]).toEqual([false, 'connection_lost']));
+  expect(tones).toEqual([660, 330]); // it began, and it is over
 });
+
+/** The tones that were heard. */
+let tones: number[] = [];
 
 /** A call on a channel of the test's, with a microphone that says nothing. */
 function start(channel: object | (() => object | undefined)) {
+  tones = [];
   const stream = { getAudioTracks: () => [], getTracks: () => [], clone: () => stream };
   const quiet = { connect: () => undefined, disconnect: () => undefined };
   vi.stubGlobal('isSecureContext', true);
@@ -121,6 +126,13 @@ function start(channel: object | (() => object | undefined)) {
     close = async () => undefined;
     createMediaStreamSource = () => quiet;
     createAnalyser = () => quiet;
+    currentTime = 0;
+    destination = quiet;
+    createGain = () => ({ ...quiet, gain: { setValueAtTime: () => undefined, exponentialRampToValueAtTime: () => undefined } });
+    createOscillator = () => {
+      const frequency = { value: 0 };
+      return { connect: (next: object) => next, frequency, start: () => void tones.push(frequency.value), stop: () => undefined };
+    };
   });
   vi.stubGlobal('RTCPeerConnection', class {
     iceGatheringState = 'complete';

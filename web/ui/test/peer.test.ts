@@ -19,7 +19,7 @@ afterEach(() => vi.unstubAllGlobals());
 describe('a call', () => {
   it('is hung up below the path of the page, although its server does not know that', async () => {
     answer = async () => new Response('v=0', { status: 201, headers: { Location: '/v1/realtime/calls/call-a%3Ab', 'X-Thread-Id': 't' } });
-    const { location, threadId } = await placeCall('v=0', 't', true, false);
+    const { location, threadId } = await placeCall('v=0', 't', true, false, '');
     expect([location.href, threadId]).toEqual(['https://server/voice/v1/realtime/calls/call-a%3Ab', 't']);
     await hangUp(location);
     expect(asked).toEqual(['https://server/voice/v1/realtime/calls?thread_id=t&takeover=true', `${location.href}/hangup`]);

@@ -1,6 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/words/say';
 import { clock, compact, number, percentage } from '../src/words/format';
+import { language } from '../src/words/language.svelte';
 import { levelOf } from '../src/device/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
@@ -80,6 +81,13 @@ describe('words', () => {
     const error = microphoneError(name);
     expect(error.code).toMatch(/^mic_/);
     expect(error.message.length).toBeGreaterThan(20);
+  });
+
+  it('names the server’s own tools in German, and others as they are', async () => {
+    await language.choose('de');
+    expect(['webSearch', 'ask_agent', 'mail__send'].map(toolTitle)).toEqual(['Websuche', 'Fragt im Hintergrund nach', 'Mail: send']);
+    await language.choose('en');
+    expect(toolTitle('ask_agent')).toBe('Asking in the background');
   });
 
   it.each([

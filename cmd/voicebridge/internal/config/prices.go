@@ -84,8 +84,19 @@ func find(prices []Price, model string) (p Price, ok bool) {
 // countsTokens reports whether p is a price of tokens, and not only of minutes.
 func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p.Output != 0 }
 
+// isFree reports whether the built-in simulator answers by that name, whichever model it plays.
+func (c *Config) isFree(upstream string) bool {
+	if len(c.Upstreams) == 0 {
+		return upstream == UpstreamSimulator
+	}
+	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == upstream && u.BuiltIn() })
+}
+
 // VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
-func (c *Config) VoiceCost(model string, u realtime.Usage) *float64 {
+func (c *Config) VoiceCost(upstream, model string, u realtime.Usage) *float64 {
+	if c.isFree(upstream) {
+		return new(0.0)
+	}
 	if p, ok := c.Price(model); ok && p.countsTokens() {
 		return new(p.sum(u))
 	}
@@ -94,9 +105,11 @@ func (c *Config) VoiceCost(model string, u realtime.Usage) *float64 {
 
 // TranscriptionCost returns the cost of transcribing a user's speech in US dollars; nil if there is no
 // price, or none for the unit in which the usage is given.
-func (c *Config) TranscriptionCost(model string, u realtime.Usage) *float64 {
+func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *float64 {
 	p, ok := c.Price(model)
 	switch {
+	case c.isFree(upstream):
+		return new(0.0)
 	case !ok:
 		return nil
 	case u.Type != "duration":
@@ -130,7 +143,10 @@ func (c *Config) UnpricedUnit(model string) string {
 }
 
 // TextCost returns the cost of a text turn's request in US dollars, nil if unknown.
-func (c *Config) TextCost(_, model string, u llm.Usage) *float64 {
+func (c *Config) TextCost(provider, model string, u llm.Usage) *float64 {
+	if provider == ProviderSimulator {
+		return new(0.0)
+	}
 	if p, ok := c.Price(model); ok && p.countsTokens() {
 		return new(p.text(u))
 	}

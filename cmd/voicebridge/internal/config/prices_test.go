@@ -24,15 +24,15 @@ func TestPrices(t *testing.T) {
 		got  *float64
 		want float64
 	}{
-		"voice": {cfg.VoiceCost(cfg.Realtime.Model, realtime.Usage{
+		"voice": {cfg.VoiceCost("openai", cfg.Realtime.Model, realtime.Usage{
 			InputTokens: 1000, InputAudio: 600, Cached: 500, CachedAudio: 200, OutputTokens: 100, OutputAudio: 80,
 		}), (100*4 + 300*0.4 + 400*32 + 200*0.5 + 20*16 + 80*64) / 1e6},
 		"text without prices for cached tokens": {cfg.TextCost("x", "small", llm.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
 		"text with a price that comes with us":  {cfg.TextCost("x", "gpt-5.4-mini-2026-03-17", llm.Usage{InputTokens: 1e6, CachedTokens: 5e5, OutputTokens: 1e6}), 0.375 + 0.0375 + 4.5},
 		"nothing":                               {cfg.TextCost("x", "small", llm.Usage{}), 0},
 		"counts that cannot be":                 {cfg.TextCost("x", "small", llm.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
-		"a transcription by duration":           {cfg.TranscriptionCost(cfg.Realtime.TranscriptionModel, realtime.Usage{Type: "duration", Seconds: 90}), 0.00675},
-		"a transcription by tokens": {tokens.TranscriptionCost(tokens.Realtime.TranscriptionModel, realtime.Usage{
+		"a transcription by duration":           {cfg.TranscriptionCost("openai", cfg.Realtime.TranscriptionModel, realtime.Usage{Type: "duration", Seconds: 90}), 0.00675},
+		"a transcription by tokens": {tokens.TranscriptionCost("openai", tokens.Realtime.TranscriptionModel, realtime.Usage{
 			Type: "tokens", InputTokens: 1000, InputAudio: 900, OutputTokens: 100,
 		}), (1000*2.5 + 100*10) / 1e6},
 	} {
@@ -43,13 +43,26 @@ func TestPrices(t *testing.T) {
 	if got := cfg.TextCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
 		t.Errorf("a model without a price costs %v", *got)
 	}
+	named := cfg
+	named.Upstreams = []Upstream{{Name: "sim", Profile: UpstreamSimulator}, {Name: "far", Profile: UpstreamSimulator, URL: "https://host"}}
+	for _, free := range []*float64{
+		cfg.VoiceCost("simulator", cfg.Realtime.Model, realtime.Usage{OutputTokens: 1}), cfg.TextCost("simulator", "unknown", llm.Usage{InputTokens: 1}),
+		named.VoiceCost("sim", "unknown", realtime.Usage{OutputTokens: 1}), named.TranscriptionCost("sim", "gpt-live-1", realtime.Usage{Type: "duration", Seconds: 60}),
+	} {
+		if free == nil || *free != 0 {
+			t.Errorf("the built-in simulator costs %v", free)
+		}
+	}
+	if far := named.VoiceCost("far", cfg.Realtime.Model, realtime.Usage{OutputTokens: 1}); far == nil || *far == 0 {
+		t.Errorf("an upstream elsewhere costs %v", far)
+	}
 	minutes := cfg
 	minutes.Realtime.Model, minutes.Prices = "mine", []Price{{Model: "mine", Minute: new(1.0)}}
-	if voice, text := minutes.VoiceCost(minutes.Realtime.Model, realtime.Usage{OutputTokens: 1}), minutes.TextCost("x", "mine", llm.Usage{OutputTokens: 1}); voice != nil || text != nil {
+	if voice, text := minutes.VoiceCost("openai", minutes.Realtime.Model, realtime.Usage{OutputTokens: 1}), minutes.TextCost("x", "mine", llm.Usage{OutputTokens: 1}); voice != nil || text != nil {
 		t.Errorf("tokens cost %v and %v with a price per minute", voice, text)
 	}
 	for kind, c := range map[string]Config{"tokens": cfg, "duration": tokens} {
-		if got := c.TranscriptionCost(c.Realtime.TranscriptionModel, realtime.Usage{Type: kind, InputTokens: 1, Seconds: 1}); got != nil {
+		if got := c.TranscriptionCost("openai", c.Realtime.TranscriptionModel, realtime.Usage{Type: kind, InputTokens: 1, Seconds: 1}); got != nil {
 			t.Errorf("a transcription by %s without such a price costs %v", kind, *got)
 		}
 	}

@@ -22,6 +22,9 @@ const path = (id: string) => `api/assistants/${encodeURIComponent(id)}`;
 
 const readAssistant = (raw: Json): Assistant => ({ ...raw, id: asText(raw.id), name: asText(raw.name) });
 
+/** The voices of OpenAI’s models; others may be typed. */
+export const voices = ['alloy', 'ash', 'ballad', 'cedar', 'coral', 'echo', 'marin', 'sage', 'shimmer', 'verse'];
+
 /** How many pages are read: one's own come first. */
 const maxPages = 5;
 
@@ -102,11 +105,11 @@ export function modelsOf(one: Assistant | undefined, models: Model[]): { service
   };
 }
 
-/** What the user has set; an empty text or group is none. A list may be empty: it allows nothing. */
+/** What the user has set; an empty text or group is none, also in a list. A list may be empty: it allows nothing. */
 export function cleaned(value: Json): Json {
   return Object.fromEntries(
     Object.entries(value).flatMap(([key, inner]) => {
-      const kept = isObject(inner) ? cleaned(inner) : inner;
+      const kept = isObject(inner) ? cleaned(inner) : Array.isArray(inner) ? inner.map((one) => (isObject(one) ? cleaned(one) : one)).filter((one) => !isObject(one) || Object.keys(one).length > 0) : inner;
       return kept === undefined || kept === null || kept === '' || (isObject(kept) && Object.keys(kept).length === 0) ? [] : [[key, kept]];
     }),
   );

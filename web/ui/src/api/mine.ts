@@ -1,19 +1,7 @@
 import { asNumber, asObjects, asText } from '../base/json';
 import { send, sendJson, urlOf } from './http';
 
-// What is the user's: links to threads, sign-ins to MCP servers, everything at once.
-
-const share = (thread: string) => `api/threads/${encodeURIComponent(thread)}/share`;
-
-/** The link by which everybody may read the thread. It is the same until it is withdrawn. */
-export async function shareThread(thread: string): Promise<string> {
-  const path = asText((await sendJson('POST', share(thread))).url);
-  return urlOf(path.replace(/^\//, '')).href;
-}
-
-export async function withdrawThread(thread: string): Promise<void> {
-  await sendJson('DELETE', share(thread));
-}
+// What is the user's: sign-ins to MCP servers, everything at once.
 
 export const archiveUrl = (): string => urlOf('api/export').href;
 

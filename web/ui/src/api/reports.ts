@@ -1,4 +1,4 @@
-import { asObject, asObjects, asText, type Json } from '../base/json';
+import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
 import { sendJson } from './http';
 
 /** What the text model found in a call once it had ended. */
@@ -13,6 +13,8 @@ export interface Report {
   reason: string;
   /** From when the call was ready, in milliseconds; 0 if it never was, or has not ended. */
   durationMs: number;
+  /** In US dollars; null while no price is known. */
+  cost: number | null;
 }
 
 /** The reports of a thread's calls, by call. */
@@ -21,7 +23,15 @@ export async function listReports(thread: string): Promise<Map<string, Report>> 
   return new Map(
     asObjects(calls).map((raw) => [
       asText(raw.call_id),
-      { state: asText(raw.extraction), error: asText(raw.extraction_error), summary: asText(raw.summary), extracted: asObject(raw.extracted), reason: asText(raw.end_reason), durationMs: Math.max(0, Date.parse(asText(raw.ended_at)) - Date.parse(asText(raw.ready_at)) || 0) },
+      {
+        state: asText(raw.extraction),
+        error: asText(raw.extraction_error),
+        summary: asText(raw.summary),
+        extracted: asObject(raw.extracted),
+        reason: asText(raw.end_reason),
+        durationMs: Math.max(0, Date.parse(asText(raw.ended_at)) - Date.parse(asText(raw.ready_at)) || 0),
+        cost: asNumber(raw.cost_usd) ?? null,
+      },
     ]),
   );
 }

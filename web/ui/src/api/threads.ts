@@ -63,6 +63,15 @@ export function postMessage(id: string, content: string, images: string[] = []):
   return sentKeys.use([id, content, images], (key) => post(id, { content, idempotency_key: key, ...(images.length > 0 ? { image_ids: images } : {}) }));
 }
 
+/**
+ * The link by which everybody may read the thread, empty if there is none: as it is (GET), made (POST), which is the same
+ * until it is withdrawn, or withdrawn (DELETE).
+ */
+export async function linkTo(id: string, method: 'GET' | 'POST' | 'DELETE'): Promise<string> {
+  const { url } = await sendJson(method, `${path(id)}/share`);
+  return url ? urlOf(asText(url).replace(/^\//, '')).href : '';
+}
+
 /** Sends a text under its own key; returns when the server has it, which it may have had already. */
 export function postOnce(id: string, content: string, key: string): Promise<void> {
   return post(id, { content, idempotency_key: key });

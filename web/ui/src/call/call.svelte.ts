@@ -68,7 +68,7 @@ export class Call {
   fresh = false;
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
   /** The microphone is open only while a button is held: the user wants it so, or the call would not notice the end of a turn. */
-  holds = $derived.by(() => this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held));
+  holds = $derived.by(() => !this.state.duplex && (this.settings.current.mode === 'hold' || (this.state.phase === 'live' && this.state.held)));
 
   /** What only calls need. */
   #parts: typeof import('./live') | null = null;
@@ -115,8 +115,13 @@ export class Call {
 
   /** Starts a call on a thread; without one the server makes it. */
   async start(threadId: string, takeover = false): Promise<void> {
-    await this.#open(threadId, '', (line) => line.connect(threadId, takeover, this.hooks.mayRecord() && this.settings.current.record), (thrown) => {
+    const { record, upstream } = this.settings.current;
+    await this.#open(threadId, '', (line) => line.connect(threadId, takeover, this.hooks.mayRecord() && record, upstream), (thrown) => {
       if (this.#parts?.isCallActive(thrown)) this.takeoverOf = threadId;
+      else if (upstream && thrown instanceof ApiError && thrown.code === 'upstream_not_found') {
+        this.settings.set({ upstream: '' }); // it is gone from the server's settings
+        void this.start(threadId, takeover);
+      }
       else this.hooks.onFailure(thrown);
     });
   }
@@ -266,6 +271,7 @@ export class Call {
   #live(state: CallState): void {
     this.state = state;
     this.startedAt = Date.now();
+    this.sound.cue(660);
     const { keepAwake, onLockScreen, Speech } = this.#part();
     this.#speech = new Speech();
     const beat = setInterval(() => this.#listen(), beatMs);
@@ -323,7 +329,9 @@ export class Call {
     if (!this.#line) return;
     // The speed can change between answers only.
     const between = this.state.response === null && this.#told.speed !== unknownSpeed;
-    const now = between ? this.settings.current : { ...this.settings.current, speed: this.#told.speed };
+    const { mode, speed } = this.#told;
+    const { duplex } = this.state;
+    const now = { ...this.settings.current, ...(between && !duplex ? {} : { speed }), ...(duplex ? { mode } : {}) };
     const update = this.#part().sessionUpdate(now, this.#told, this.state.turns ?? this.hooks.turns(), tools);
     if (update && this.#line?.send(update)) this.#told = now;
   }
@@ -365,7 +373,10 @@ export class Call {
     const { startedAt } = this;
     this.#attempt++;
     this.state = ended(this.state, reason);
-    if (before.phase === 'live') this.summary = this.#part().summaryOf(before, reason, Date.now() - startedAt);
+    if (before.phase === 'live') {
+      this.summary = this.#part().summaryOf(before, reason, Date.now() - startedAt);
+      this.sound.cue(330);
+    }
     this.#release(hangup);
     forget();
     if (isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, endingWords(reason));

@@ -48,11 +48,11 @@ export class Line {
   }
 
   /** Connects; throws ApiError when the server refuses. */
-  async connect(threadId: string, takeover: boolean, record: boolean): Promise<void> {
+  async connect(threadId: string, takeover: boolean, record: boolean, upstream = ''): Promise<void> {
     this.handlers.onStep('asking');
     const offer = await gatheredOffer(this.pc);
     if (this.#closed) return;
-    const placed = await placeCall(offer, threadId, takeover, record);
+    const placed = await placeCall(offer, threadId, takeover, record, upstream);
     this.#location = placed.location;
     if (this.#closed) return hangUp(placed.location);
     this.handlers.onPlaced(placed.threadId);

@@ -20,11 +20,12 @@ function offerIn(offer: string): RequestInit {
 }
 
 /** Offers a call to the server. Throws ApiError with code call_active when it is live elsewhere. */
-export async function placeCall(offer: string, threadId: string, takeover: boolean, record: boolean): Promise<Placed> {
+export async function placeCall(offer: string, threadId: string, takeover: boolean, record: boolean, upstream: string): Promise<Placed> {
   const url = urlOf('v1/realtime/calls');
   if (threadId) url.searchParams.set('thread_id', threadId);
   if (takeover) url.searchParams.set('takeover', 'true');
   if (record) url.searchParams.set('record', 'true');
+  if (upstream) url.searchParams.set('upstream', upstream);
   const response = await send(url, offerIn(offer));
   // Only the id: a proxy that serves the page below a path may not have told the server of it.
   const callId = response.headers.get('Location')?.split('/').at(-1);

@@ -21,11 +21,12 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
         threadId: asText(event.thread_id, call.threadId),
         replayed: asNumber(event.replayed, 0),
         images: event.images === true,
+        duplex: event.duplex === true,
       };
     case 'bridge.upstream.renewing':
       return { ...call, renewing: true };
     case 'bridge.upstream.renewed':
-      return { ...call, renewing: false, response: null, playing: false, waiting: false, images: event.images === true };
+      return { ...call, renewing: false, response: null, playing: false, waiting: false, images: event.images === true, duplex: event.duplex === true };
     case 'bridge.upstream.lost':
       return { ...call, renewing: true, response: null, playing: false, waiting: false, userSpeaking: false };
     case 'bridge.storage.delayed':

@@ -6,6 +6,8 @@ import { Line } from './line';
 
 interface Request {
   voice: string;
+  /** Whose voice it is; empty: the server's first voice service. */
+  upstream: string;
   /** What it is asked to say. */
   words: string;
   /** The loudspeaker (empty: the system's) and its volume from 0 to 1. */
@@ -23,7 +25,7 @@ interface Request {
 const limitMs = 20_000;
 
 /** Lets a voice say something, in a short call of its own with a silent microphone. */
-export async function playSample({ voice, words, speaker, volume, iceServers, onThread, onSound, signal }: Request): Promise<void> {
+export async function playSample({ voice, upstream, words, speaker, volume, iceServers, onThread, onSound, signal }: Request): Promise<void> {
   const context = new AudioContext();
   const audio = new Audio();
   audio.volume = volume;
@@ -55,7 +57,7 @@ export async function playSample({ voice, words, speaker, volume, iceServers, on
   const limit = setTimeout(resolve, limitMs);
   signal.addEventListener('abort', resolve);
   try {
-    await Promise.race([line.connect('', false, false).then(() => promise), promise]);
+    await Promise.race([line.connect('', false, false, upstream).then(() => promise), promise]);
   } finally {
     clearTimeout(limit);
     line.close(true);

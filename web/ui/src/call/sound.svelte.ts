@@ -4,6 +4,9 @@ import type { Settings } from '../device/settings.svelte';
 import { t } from '../words/language.svelte';
 import { Speaker } from './speaker';
 
+/** How long a tone is heard. */
+const cueMs = 160;
+
 interface Hooks {
   /** The microphone is open only while the user holds a button. */
   holds: () => boolean;
@@ -60,12 +63,27 @@ export class Sound {
     return (await this.#change(context)) !== null;
   }
 
+  /** Tells without words that the call begins, that it ends, or whether it hears: a soft tone, and on a phone a touch. */
+  cue(hertz: number): void {
+    const context = this.#context;
+    navigator.vibrate?.(cueMs / 4);
+    if (!context || !this.audible) return;
+    const [tone, gain, at] = [context.createOscillator(), context.createGain(), context.currentTime];
+    tone.frequency.value = hertz;
+    gain.gain.setValueAtTime(0.06 * this.settings.current.volume, at);
+    gain.gain.exponentialRampToValueAtTime(0.0001, at + cueMs / 1000);
+    tone.connect(gain).connect(context.destination);
+    tone.start();
+    tone.stop(at + cueMs / 1000);
+  }
+
   close(): void {
     this.#microphone?.close();
     this.#microphone = null;
     this.#speaker.rest();
-    void this.#context?.close();
+    const context = this.#context;
     this.#context = null;
+    setTimeout(() => void context?.close(), cueMs); // a tone may be on its way
   }
 
   /** Plays the assistant's voice. */
@@ -85,6 +103,7 @@ export class Sound {
     if (!this.#context) return;
     this.muted = !this.muted;
     this.#gate();
+    this.cue(this.muted ? 392 : 523);
   }
 
   hold(down: boolean): void {

@@ -1,6 +1,6 @@
 import type { Json } from '../base/json';
 import type { Approval, Caption, ToolRun } from '../message/live';
-import type { Word } from '../words/states';
+import type { Word } from '../words/catalogue/page';
 
 /** The speed of a call that has not said it. */
 export const unknownSpeed = 0;
@@ -15,6 +15,8 @@ export interface CallState {
   replayed: number;
   /** The model can be shown images. */
   images: boolean;
+  /** The model hears and speaks at once: it takes no turns that the page could rule, and has one speed. */
+  duplex: boolean;
   userSpeaking: boolean;
   /** The user's turn is over and no answer has begun. */
   waiting: boolean;
@@ -47,6 +49,7 @@ export const idleCall: CallState = {
   threadId: '',
   replayed: 0,
   images: false,
+  duplex: false,
   userSpeaking: false,
   waiting: false,
   response: null,

@@ -7,6 +7,8 @@ export interface CallSettings {
   speaker: string;
   /** Empty means the server's. */
   voice: string;
+  /** The voice service by its name; empty means the assistant's or the server's first. */
+  upstream: string;
   mode: 'hands-free' | 'hold';
   /** The microphone pauses while the assistant speaks. */
   halfDuplex: boolean;
@@ -27,6 +29,7 @@ export const defaultSettings: CallSettings = {
   microphone: '',
   speaker: '',
   voice: '',
+  upstream: '',
   mode: 'hands-free',
   halfDuplex: false,
   speed: 1,
@@ -45,6 +48,7 @@ export function readSettings(text: string | null): CallSettings {
     microphone: asText(raw.microphone).slice(0, 200),
     speaker: asText(raw.speaker).slice(0, 200),
     voice: asText(raw.voice).slice(0, 60),
+    upstream: asText(raw.upstream).slice(0, 60),
     mode: raw.mode === 'hold' ? 'hold' : 'hands-free',
     halfDuplex: raw.halfDuplex === true,
     speed: between(raw.speed, 0.5, 1.5),

@@ -16,8 +16,6 @@ export type AnswerStages = { stage: Stage; ms: number }[];
 
 export interface PastCall {
   callId: string;
-  /** From its first to its last message. */
-  durationMs: number;
   tokens: number;
   answers: AnswerStages[];
   /** Its messages that are in its recording, in order. */
@@ -26,14 +24,12 @@ export interface PastCall {
 
 /** The calls of a thread by the id of their last message. */
 export function callsOf(messages: Message[]): Map<string, PastCall> {
-  const calls = new Map<string, { first: number; last: Message; call: PastCall }>();
+  const calls = new Map<string, { last: Message; call: PastCall }>();
   for (const message of messages) {
-    const { callId, createdAt, tokens } = message.metadata;
+    const { callId, tokens } = message.metadata;
     if (callId === undefined) continue;
-    const at = Date.parse(createdAt ?? '');
-    const known = calls.get(callId) ?? { first: at, last: message, call: { callId, durationMs: 0, tokens: 0, answers: [], sounds: [] } };
+    const known = calls.get(callId) ?? { last: message, call: { callId, tokens: 0, answers: [], sounds: [] } };
     known.last = message;
-    known.call.durationMs = Math.max(known.call.durationMs, at - known.first || 0);
     known.call.tokens += tokens ?? 0;
     const answer = stagesOf(message);
     if (answer.length > 0) known.call.answers.push(answer);

@@ -1,6 +1,6 @@
 import { SvelteMap } from 'svelte/reactivity';
 import { ApiError, isPassing, socketUrlOf } from '../api/http';
-import { getThread, listMessages, type Thread } from '../api/threads';
+import { getThread, linkTo, listMessages, type Thread } from '../api/threads';
 import { asNumber, asText } from '../base/json';
 import { follow, type Following, type SocketEvent } from '../link/socket';
 import type { Approval } from '../message/live';
@@ -42,9 +42,13 @@ export class OpenThread {
   online = $state(true);
   /** A text turn is running on the server. */
   busy = $state(false);
+  /** The MCP server whose tools that turn waits for; empty for none. */
+  waitsFor = $state('');
   /** The live call of the thread, whoever holds it. */
   liveCall = $state('');
   gone = $state(false);
+  /** The link by which everybody may read it; empty for none. */
+  link = $state('');
   /** Grows when what was found in ended calls may have changed. */
   readings = $state(0);
   /** Tools that wait for the user. */
@@ -84,6 +88,11 @@ export class OpenThread {
     this.#refused = undefined;
     void again?.();
     this.#following?.retry();
+  }
+
+  /** Reads the link to the thread, makes it, or withdraws it. */
+  async share(method: 'GET' | 'POST' | 'DELETE'): Promise<void> {
+    this.link = await linkTo(this.id, method);
   }
 
   /** Answers an approval request; false if there is no connection. The server asks again on the next one. */
@@ -150,6 +159,7 @@ export class OpenThread {
       this.hooks.onThread(await getThread(this.id));
       if (this.#closed) return;
       this.#follow();
+      void this.share('GET').catch(() => undefined); // a server that is away says it elsewhere
       this.#timer = setTimeout(() => void this.#loadAnyway(), greetingMs);
     } catch (thrown) {
       this.#failed(thrown, () => this.#begin());
@@ -267,6 +277,7 @@ export class OpenThread {
         break;
       }
       case 'message_delta':
+        this.waitsFor = '';
         this.#grow(asText(data.id), asText(data.text));
         break;
       case 'call_started':
@@ -283,8 +294,12 @@ export class OpenThread {
       case 'turn_started':
         this.busy = true;
         break;
+      case 'waiting':
+        this.waitsFor = asText(data.server);
+        break;
       case 'turn_finished':
         this.busy = false;
+        this.waitsFor = '';
         this.hooks.onChanged();
         break;
       case 'thread_titled':

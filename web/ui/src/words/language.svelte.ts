@@ -1,4 +1,9 @@
-import { en, type Words } from './en';
+import { words as english } from './catalogue/page?en';
+
+/** Every text that the page begins with. */
+export type Words = typeof import('./catalogue/page').words;
+
+const en: Words = english;
 
 /** A language of the page. */
 export type Tag = 'en' | 'de';
@@ -7,7 +12,7 @@ export type Tag = 'en' | 'de';
 export const languages: Record<Tag, string> = { en: 'English', de: 'Deutsch' };
 
 const dictionaries: Partial<Record<Tag, Words>> = { en };
-const others = { de: () => import('./de').then(({ de }) => de) };
+const others = { de: () => import('./catalogue/page?de').then(({ words }) => words as Words) };
 
 /** Loads the words of a language; false if that failed. */
 export async function loadWords(tag: Tag): Promise<boolean> {
@@ -62,6 +67,9 @@ export const language = new Language();
 export function t(): Words {
   return dictionaries[language.current] ?? en;
 }
+
+/** The words of a part of the page, in its current language. */
+export const inLanguage = <Part>(english: Part, german: Part) => (): Part => (language.current === 'de' ? german : english);
 
 /** The locale for dates and numbers: the browser's own where it is of the page's language. */
 export function locale(): string {

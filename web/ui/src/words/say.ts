@@ -71,6 +71,8 @@ export function microphoneError(name: string): PlainError {
 
 /** A tool's name for people: create_bar_chart → Create bar chart, mail__send → Mail: send. */
 export function toolTitle(name: string): string {
+  const own = t().tool.titles[name];
+  if (own) return own;
   const words = name
     .replace(/^([^_].*?)__/, '$1: ')
     .replace(/([a-z])([A-Z])/g, '$1 $2')

@@ -1,4 +1,4 @@
-import type { Word } from '../../words/states';
+import type { Word } from '../../words/catalogue/page';
 
 // The picture of a call: a disc with the five bars of the page's sign, which move with both voices.
 
