@@ -61,7 +61,7 @@ assistant completed: | "again"`)
 			t.Errorf("the context is not before each text as it was: %q", c)
 		}
 		m := b.messages()[1]
-		if m.Metadata.Model != "m1" || m.Metadata.LatencyMS["total"] < m.Metadata.LatencyMS["first_token"] || string(m.Metadata.Extra["provider"]) != `"fake"` {
+		if m.Metadata.Model != "m1" || m.Metadata.LatencyMS["first_token"] < 1 || m.Metadata.LatencyMS["total"] < m.Metadata.LatencyMS["first_token"] || string(m.Metadata.Extra["provider"]) != `"fake"` {
 			t.Errorf("metadata %+v", m.Metadata)
 		}
 		var usage map[string]int
