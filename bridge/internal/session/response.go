@@ -155,6 +155,9 @@ func (q *responses) over(r *response) {
 		q.active, q.activeBy = q.other(r), time.Time{}
 	}
 	q.blockedTill = time.Time{}
+	if q.up.can.Duplex && r.tools == 0 && len(r.messages) == 0 { // it is not heard: another one is about to say it
+		q.replyTill = q.now.Add(spokenWait)
+	}
 }
 
 // other returns the id of another response that is being made, empty if there is none.
