@@ -80,7 +80,7 @@ func (b *bench) imageCounts(key thread.Key) (all []int) {
 // next call gets them again.
 func TestImages(t *testing.T) {
 	t.Parallel()
-	all(t, testImages)
+	pairs(t, testImages)
 }
 
 func testImages(t *testing.T, p pair) {

@@ -13,7 +13,7 @@ import (
 // model forget that there was one.
 func TestInterruptAndForget(t *testing.T) {
 	t.Parallel()
-	all(t, testInterruptAndForget)
+	pairs(t, testInterruptAndForget)
 }
 
 func testInterruptAndForget(t *testing.T, p pair) {

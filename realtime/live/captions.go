@@ -92,7 +92,7 @@ type captions struct {
 	overlapAt    time.Duration
 	overlapSince time.Time
 	turnAt       time.Duration // where something else came between what is said
-	unheard      bool          // the client has silenced the last answer
+	unheard      bool          // what was said last has no answer, or the client has silenced it
 	taken        int           // how many of the user's segments, with those that are not kept, a delegation has taken
 	said         int           // how many there were
 	// delegates reports whether something that the user has said waits for an answer from elsewhere: otherwise each

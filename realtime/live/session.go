@@ -52,6 +52,7 @@ func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sou
 	s.lines = lines{core: k, captions: &s.captions}
 	s.work = work{core: k, captions: &s.captions, lines: &s.lines, chat: backend.Delegate == DelegateChat, known: make(map[string]bool), maxRounds: backend.Rounds}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
+	s.captions.unheard = len(cfg.history) > 0
 	s.captions.delegates = func() bool { return s.work.pending != nil || s.work.running != nil }
 }
 
@@ -220,16 +221,25 @@ func (s *session) asked(ev *realtime.Event) {
 	case realtime.TypeResponseCreate:
 		s.create(ev)
 	case realtime.TypeResponseCancel:
-		if !s.captions.cancel() {
+		if !s.cancel() {
 			s.core.refuse(ev.EventID, realtime.Error{Code: "response_cancel_not_active", Message: "There is no answer to cancel."})
 		}
 	case realtime.TypeOutputBufferClear:
-		if !s.captions.cancel() {
+		if !s.cancel() {
 			s.core.emit(tree{"type": realtime.TypeOutputBufferCleared})
 		}
 	case realtime.TypeInputCommit, realtime.TypeInputClear, realtime.TypeItemTruncate, realtime.TypeItemDelete:
 		s.core.refuse(ev.EventID, notSupported(ev.Type))
 	}
+}
+
+// cancel silences the model, as far as it is speaking, and tells it to stop: otherwise it goes on unheard.
+func (s *session) cancel() bool {
+	speaks := s.captions.cancel()
+	if speaks {
+		s.lines.append(typeInstruction, stopLine, "")
+	}
+	return speaks
 }
 
 // createItem takes an item.

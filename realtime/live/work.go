@@ -38,7 +38,8 @@ const (
 const (
 	holdingLine = "Tell the user in one short sentence that you are still working on it."
 	apologyLine = "Tell the user in one short sentence that this did not work, and that they may ask again."
-	repeatLine  = "The user has not heard your last answer. Say it again."
+	repeatLine  = "The user has not heard an answer to what they said last. Give it now."
+	stopLine    = "The user has stopped you. Say no more of this, and nothing until they speak or you have a result to tell."
 	startedText = `{"status":"started","note":"It is still running, or waits for the user's permission. The user will be told the result by itself: say only that it has begun, and do not call it again."}`
 	cutNote     = "\n[cut: the rest did not fit]"
 	lostText    = `{"error":"the result could not be passed on"}`

@@ -20,6 +20,7 @@ const (
 	liveStarved = 30_975 * time.Millisecond // without sound from the caller
 	liveUsage   = 12 * time.Second
 	liveYield   = 400 * time.Millisecond // until it stops when somebody speaks
+	liveFirst   = 700 * time.Millisecond // until the first words of the caller are told
 	liveAppears = 600 * time.Millisecond // until what it is told has a place
 	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
 	liveItems   = 128
@@ -53,9 +54,12 @@ type LiveSession struct {
 	lastIn  time.Time // when sound came last
 	packets int64
 	voice   liveVoice
-	backend liveBackend
-	turn    int // of the script's utterances
-	told    int64
+	// heardTill is until when the caller's words were told while they speak.
+	heardTill time.Duration
+	backend   liveBackend
+	turn      int      // of the script's utterances
+	said      []string // by the user, in this session and before
+	told      int64
 }
 
 // ID returns the session's id.
@@ -109,6 +113,13 @@ func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSes
 		return nil, err
 	}
 	s.ear.configure(newSettings("gpt-realtime").turnDetection)
+	input, _ := session["input"].([]any)
+	for _, m := range input {
+		if role, _ := lookup(m.(object), "role"); role == "user" {
+			content, _ := m.(object)["content"].([]any)
+			s.said = append(s.said, fmt.Sprint(content[0].(object)["text"]))
+		}
+	}
 	s.voice, s.backend = liveVoice{s: s}, liveBackend{s: s, open: map[string]bool{}}
 	return s, nil
 }
@@ -340,6 +351,9 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
 	}
 	s.clock.after(liveAppears, func() {
+		if kind == "session.instructions.append" {
+			s.voice.interrupted()
+		}
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
 		if kind == "session.commentary.append" {
@@ -357,19 +371,32 @@ func (s *LiveSession) heard(h speechEvent) {
 	if !s.opened {
 		return
 	}
-	if h.started {
-		s.voice.interrupted()
-		return
-	}
+	at := time.Duration(h.atMS) * time.Millisecond
 	spoken := s.cfg.Script.Spoken
 	reply := &spoken[s.turn%len(spoken)]
-	s.turn++
-	start := time.Duration(h.atMS) * time.Millisecond
 	parts := liveWords(reply.Transcript)
 	half := max(1, len(parts)/2)
-	s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), start-time.Second, start-600*time.Millisecond)
+	if h.started {
+		s.voice.next = ""
+		s.voice.interrupted()
+		turn := s.turn
+		s.clock.after(liveFirst, func() {
+			if s.turn == turn && s.heardTill == 0 {
+				s.heardTill = at + liveFirst
+				s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), at, s.heardTill)
+			}
+		})
+		return
+	}
+	s.turn++
+	s.said = append(s.said, reply.Transcript)
+	from := s.heardTill
+	if s.heardTill = 0; from == 0 { // it was short
+		from = at - 600*time.Millisecond
+		s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), at-time.Second, from)
+	}
 	rest := func() {
-		s.fragment("session.input_transcript.delta", strings.Join(parts[half:], ""), start-600*time.Millisecond, start-200*time.Millisecond)
+		s.fragment("session.input_transcript.delta", strings.Join(parts[half:], ""), from, at-200*time.Millisecond)
 	}
 	if len(reply.Calls) == 0 && s.delegates() == "responses" {
 		s.clock.after(200*time.Millisecond, rest)
@@ -425,6 +452,9 @@ func (v *liveVoice) say(text string) {
 	if text == "" {
 		return
 	}
+	said := append([]string{"nothing yet"}, v.s.said...)
+	before := said[:max(len(said)-1, 1)]
+	text = strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / ")).Replace(text)
 	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
 	v.next = ""
 }
@@ -433,8 +463,9 @@ func (v *liveVoice) interrupted() {
 	if v.at < len(v.frames) && !v.ends {
 		v.ends = true
 		v.s.clock.after(liveYield, func() {
-			if v.ends {
-				v.frames, v.words, v.next = nil, nil, ""
+			if v.ends && v.at < len(v.frames) { // what was said is still told
+				v.words = v.words[:max(v.told, min(len(v.words)*v.at/len(v.frames)+1, len(v.words)))]
+				v.frames = v.frames[:v.at]
 			}
 		})
 	}
@@ -624,6 +655,7 @@ func (b *liveBackend) create() *realtime.Error {
 	default:
 		text := b.text
 		b.text = ""
+		b.s.said = append(b.s.said, text)
 		c := chooser{script: b.s.cfg.Script}
 		b.delegate(c.replyTo(&item{words: text}), newID("event_"))
 	}

@@ -176,6 +176,7 @@ const (
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
+	saidWait             = 5 * time.Second         // for an answer to be said that was written
 	serverCreateWait     = time.Second             // for an application's server to ask for the answer to a tool's result
 	clientCreateWait     = 2 * time.Second         // for a client's response.create or cancel after the end of the answer that it means
 )

@@ -24,7 +24,8 @@ func (q *responses) began(made *realtime.Response) (wanted bool) {
 	}
 	r.created = true
 	q.active, q.activeBy = id, q.now.Add(responseTimeout)
-	q.replyTill, q.blockedTill = time.Time{}, time.Time{}
+	q.replyTill, q.blockedTill, q.saidBy = time.Time{}, time.Time{}, time.Time{}
+	asked := q.create != nil || !r.free // otherwise it says what was written before
 	// This response answers the needs that the upstream has, including those sent before our own
 	// request for it. A client's request is for a response that comes after it: this one.
 	q.last, q.create = q.create, nil
@@ -32,7 +33,7 @@ func (q *responses) began(made *realtime.Response) (wanted bool) {
 		q.up.cancel(id)
 	}
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
-		return q.last.has(n) || (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
+		return q.last.has(n) || asked && (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
 	})
 	return q.last == nil || !q.last.unwanted && !q.last.filler
 }
@@ -156,6 +157,9 @@ func (q *responses) over(r *response) {
 		q.active, q.activeBy = q.other(r), time.Time{}
 	}
 	q.blockedTill = time.Time{}
+	if q.up.can.Duplex && r.tools == 0 && len(r.messages) == 0 { // it is not heard: another one is about to say it
+		q.saidBy = q.now.Add(saidWait)
+	}
 }
 
 // other returns the id of another response that is being made, empty if there is none.

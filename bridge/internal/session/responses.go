@@ -33,6 +33,8 @@ type responses struct {
 	blockedTill time.Time
 	// replyTill is set while the upstream is about to answer an utterance by itself.
 	replyTill time.Time
+	// saidBy is until when an answer that was written is expected to be said.
+	saidBy time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
 	// asked is when the user's turn ended that is waiting for an answer.

@@ -57,7 +57,7 @@ func (s *State) renewOnTime() {
 
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
-	return s.listening() && !s.speech.going() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
+	return s.listening() && !s.now.Before(s.answers.saidBy) && !s.speech.going() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
 		!s.tools.running() && s.settings.inFlight == nil
 }
 
@@ -66,9 +66,10 @@ func (s *State) quiet() bool {
 func (s *State) detach(why EndReason) {
 	q := s.answers
 	q.questionLost = s.speech.lost()
-	if !q.replyTill.IsZero() {
+	if !q.replyTill.IsZero() || q.now.Before(q.saidBy) {
 		q.again() // an utterance that nobody has begun to answer
 	}
+	q.saidBy = time.Time{}
 	s.playback.closeAnswers(q.active, s.playback.playing)
 	q.closeAll(string(why))
 	s.tools.refuseEarly()

@@ -43,18 +43,8 @@ export interface OfferedTool {
   held?: 'as-it-was' | 'not-offered';
 }
 
-/** An MCP server and whether it is connected. */
-export interface ToolServer {
-  name: string;
-  connected: boolean;
-  /** How many tools it offers. */
-  tools: number;
-  /** Why it is not connected. */
-  error: string;
-}
-
-/** The tools of a new call: on a thread those of its assistant. */
-export async function getTools(thread = ''): Promise<{ tools: OfferedTool[]; servers: ToolServer[] }> {
+/** The tools of a new call, on a thread those of its assistant, and the names of the MCP servers. */
+export async function getTools(thread = ''): Promise<{ tools: OfferedTool[]; servers: string[] }> {
   const raw = await sendJson('GET', thread === '' ? 'api/tools' : `api/tools?thread_id=${encodeURIComponent(thread)}`);
   const tools = asObjects(raw.tools).map((tool) => ({
     name: asText(tool.name),
@@ -63,20 +53,7 @@ export async function getTools(thread = ''): Promise<{ tools: OfferedTool[]; ser
     server: asText(tool.server),
     held: tool.state !== 'held' ? undefined : tool.offered === false ? ('not-offered' as const) : ('as-it-was' as const),
   }));
-  const servers = asObjects(raw.servers).map((server) => ({
-    name: asText(server.name),
-    connected: server.connected === true,
-    tools: asNumber(server.tools, 0),
-    error: asText(server.error),
-  }));
-  return { tools, servers };
-}
-
-/** The provider and the model of typed messages, as one text; empty if the server does not say. */
-export async function getTextModel(): Promise<string> {
-  const { models } = await sendJson('GET', 'api/models');
-  const text = asObjects(models).find(({ kind, default: chosen }) => kind === 'text' && chosen === true);
-  return text ? `${asText(text.provider)} · ${asText(text.model)}` : '';
+  return { tools, servers: asObjects(raw.servers).map(({ name }) => asText(name)) };
 }
 
 /** The usage of some answers. */

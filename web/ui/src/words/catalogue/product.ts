@@ -57,7 +57,6 @@ export const words = {
     json: both('As JSON', 'Als JSON'),
     notJson: both((field: string) => `${field} is not valid JSON.`, (field) => `${field} ist kein gültiges JSON.`),
     failed: both('The assistants could not be loaded.', 'Die Assistenten konnten nicht geladen werden.'),
-    voice: both('Voice', 'Stimme'),
     model: both('Model', 'Modell'),
     text: both('Typed messages', 'Getippte Nachrichten'),
     toolsHere: both((n: number) => (n === 0 ? 'No tools' : n === 1 ? '1 tool' : `${n} tools`),
@@ -254,15 +253,9 @@ export const words = {
     failed: both('The figures could not be loaded.', 'Die Zahlen konnten nicht geladen werden.'),
   },
   assistant: {
-    model: both('Model', 'Modell'),
-    voice: both('Voice', 'Stimme'),
-    upstream: both('Voice service', 'Sprachdienst'),
-    text: both('Typed messages', 'Geschriebene Nachrichten'),
     tools: both((n: number) => `Tools (${n})`, (n) => `Werkzeuge (${n})`),
     noTools: both('No tools are configured.', 'Es sind keine Werkzeuge eingerichtet.'),
     servers: both('MCP servers', 'MCP-Server'),
-    connected: both('Connected', 'Verbunden'),
-    notConnected: both('Not connected', 'Nicht verbunden'),
     toolsOf: both((n: number) => `${n} ${n === 1 ? 'tool' : 'tools'}`,
       (n) => `${n} ${n === 1 ? 'Werkzeug' : 'Werkzeuge'}`),
     held: {
