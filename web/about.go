@@ -18,7 +18,6 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
-	"voicebridge/web/access"
 	"voicebridge/web/problem"
 )
 
@@ -37,18 +36,6 @@ func (h server) routes(r router) {
 	r.GET("/openapi.json", h.description)
 }
 
-// Upstream describes the upstream to the page and to clients.
-type Upstream struct {
-	// Name is the driver's name: openai, simulator.
-	Name string
-	// Note is what users should know about the upstream; may be empty.
-	Note  string
-	Model string
-	Voice string
-	// TurnDetection is the object of the Realtime API that calls begin with, in JSON, or null for push to talk.
-	TurnDetection json.RawMessage
-}
-
 type configAnswer struct {
 	Upstream     string `json:"upstream"`
 	UpstreamNote string `json:"upstream_note"`
@@ -64,14 +51,6 @@ type configAnswer struct {
 	Recording bool `json:"recording"`
 	// ICEServers are for the browser's RTCPeerConnection.
 	ICEServers []shownICEServer `json:"ice_servers"`
-}
-
-// ICEServer is a STUN or TURN server for the browser's leg.
-type ICEServer struct {
-	URLs     []string `yaml:"urls"`
-	Username string   `yaml:"username"`
-	// Credential is a secret, and not in a file of settings.
-	Credential access.Secret `yaml:"-"`
 }
 
 // shownICEServer is an ICEServer in the form of the browser's RTCIceServer. Browsers need the
@@ -97,25 +76,6 @@ func (h server) config(_ context.Context, who caller, _ none) (configAnswer, err
 		answer.ICEServers = append(answer.ICEServers, shownICEServer{i.URLs, i.Username, i.Credential.Reveal()})
 	}
 	return answer, nil
-}
-
-// The kinds of a [Model].
-const (
-	ModelText     = "text"     // answers typed messages
-	ModelRealtime = "realtime" // answers calls
-)
-
-// Model is a configured model.
-type Model struct {
-	// Provider is the name by which a text session chooses it, or the name of the upstream of
-	// calls.
-	Provider string `json:"provider"`
-	Model    string `json:"model"`
-	Kind     string `json:"kind"` // ModelText or ModelRealtime
-	// Default marks the default of its kind.
-	Default bool `json:"default"`
-	// Voice is the voice of a realtime model.
-	Voice string `json:"voice,omitempty"`
 }
 
 type modelList struct {

@@ -163,9 +163,6 @@ func (h assistantRoutes) check(a assistant.Assistant) error {
 	return nil
 }
 
-// AssistantNames are the names that assistants may use. Nil lists allow all.
-type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
-
 // CheckAssistant returns what is wrong with an assistant that was read, beyond its form: an *assistant.Error, or nil.
 func CheckAssistant(a assistant.Assistant, known AssistantNames) error {
 	bad := func(path, reason string) error { return &assistant.Error{Path: path, Reason: reason} }

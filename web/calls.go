@@ -127,8 +127,6 @@ func (h calls) wantsRecording(c echo.Context) (bool, error) {
 	return wanted, err
 }
 
-var errNotRecorded = problem.BadRequest("recording_disabled", "record", "This server does not record calls: its operator has not set recording.enabled.")
-
 // beginWithSecret restricts the call to the secret's thread and gives it the secret's session: what
 // the application's server fixed, its page cannot change.
 func (h calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {

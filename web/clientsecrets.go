@@ -188,3 +188,5 @@ func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	return raw, nil
 }
+
+var errNotRecorded = problem.BadRequest("recording_disabled", "record", "This server does not record calls: its operator has not set recording.enabled.")

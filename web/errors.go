@@ -184,6 +184,13 @@ func classifyEcho(e *echo.HTTPError) *problem.Error {
 	}
 }
 
+var errKeyUsed = &problem.Error{
+	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
+	Message: "The idempotency key belongs to another message of this thread.",
+}
+
+var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
+
 // errorType is the "type" of an OpenAI-shaped error.
 func errorType(status int) string {
 	switch {

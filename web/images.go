@@ -20,8 +20,6 @@ import (
 	"voicebridge/web/problem"
 )
 
-var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
-
 // images serves the routes about a thread's images.
 type images struct{ *api }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/problem"
 )
@@ -32,47 +31,6 @@ func SignInFailed(reason string, stranger bool) error {
 // sentence makes a reason one.
 func sentence(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + strings.TrimSuffix(text[min(1, len(text)):], ".") + "."
-}
-
-// ToolServers are the MCP servers, as their owners see them.
-type ToolServers interface {
-	// Of returns the state of the servers as the owner sees them.
-	Of(ctx context.Context, owner string) []ToolServer
-	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where the browser goes, and
-	// browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or another one that is ours.
-	Connect(ctx context.Context, owner, server, redirect string) (authorizeURL, browser string, err error)
-	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns what that is for a
-	// server. It returns the server as soon as that is known, and errors as Connect does.
-	Finish(ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool) (server string, err error)
-	// Forget ends what the owner has of a server, and reports whether there was anything.
-	Forget(ctx context.Context, owner, server string) (had bool, err error)
-}
-
-// SignInReturn is what a browser comes back with from a sign-in.
-type SignInReturn struct{ State, Code, Issuer, Error, Description string }
-
-// ToolServer is an MCP server and its current state, as one owner sees it.
-type ToolServer struct {
-	Name      string `json:"name"`
-	Connected bool   `json:"connected"`
-	Tools     int    `json:"tools"` // how many it offers
-	// Type is stdio, http or sse.
-	Type string `json:"-"`
-	// PerOwner means that each owner has a process of it, SignIn that each owner signs in to it.
-	PerOwner, SignIn bool `json:"-"`
-	// State is connected, connecting, idle, sign_in or failed.
-	State string `json:"-"`
-	// Reason says why it has failed.
-	Reason string `json:"error,omitempty"`
-	// Held are the tools that are new or have changed since the server was first seen.
-	Held []HeldTool `json:"-"`
-}
-
-// HeldTool is a tool of an MCP server that is new or has changed since the server was first seen.
-type HeldTool struct {
-	// Tool is the server's current definition.
-	Tool toolkit.Definition
-	Why  string
 }
 
 // toolServers serves the routes about MCP servers.

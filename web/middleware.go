@@ -19,7 +19,6 @@ import (
 	"github.com/labstack/echo/v4/middleware"
 
 	"voicebridge/persistence/pictures"
-	"voicebridge/realtime"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -247,17 +246,4 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		_, _ = io.CopyN(io.Discard, b.whole, lingering)
 	}
 	return n, err
-}
-
-// securityLog logs sign-ins, refusals, revocations and deletions. It never contains tokens.
-type securityLog struct{ log *slog.Logger }
-
-// note logs what somebody did.
-func (l securityLog) note(who caller, event string, attributes ...any) {
-	l.log.Info("security event", append([]any{"event", event, "owner", who.Owner, "ip", who.c.RealIP(), "request_id", requestID(who.c)}, attributes...)...)
-}
-
-// refused logs why somebody was refused.
-func (l securityLog) refused(c echo.Context, event string, err error) {
-	l.log.Warn("security event", "event", event, "reason", realtime.MaskKeys(err.Error()), "ip", c.RealIP(), "request_id", requestID(c))
 }

@@ -1,6 +1,9 @@
 package web
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
 	"mime"
 	"net/http"
 	"strings"
@@ -8,7 +11,12 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/persistence"
+	"voicebridge/realtime"
+	"voicebridge/thread"
+	"voicebridge/web/access"
 	"voicebridge/web/input"
+	"voicebridge/web/problem"
 	"voicebridge/web/uistream"
 )
 
@@ -78,4 +86,80 @@ func waitLong(c echo.Context) {
 // answerSoon sets the deadline again: the client has to read the answer until then.
 func answerSoon(c echo.Context) {
 	_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
+
+// caller is who has sent a request.
+type caller struct {
+	access.Identity
+
+	c echo.Context
+}
+
+const identityKey = "identity"
+
+// identity returns the identity of an authenticated request. It panics on a route without
+// authentication, which is a bug.
+func identity(c echo.Context) access.Identity {
+	who, ok := c.Get(identityKey).(access.Identity)
+	if !ok {
+		panic(fmt.Sprintf("route %s has no authentication", c.Path()))
+	}
+	return who
+}
+
+// securityLog logs sign-ins, refusals, revocations and deletions. It never contains tokens.
+type securityLog struct{ log *slog.Logger }
+
+// note logs what somebody did.
+func (l securityLog) note(who caller, event string, attributes ...any) {
+	l.log.Info("security event", append([]any{"event", event, "owner", who.Owner, "ip", who.c.RealIP(), "request_id", requestID(who.c)}, attributes...)...)
+}
+
+// refused logs why somebody was refused.
+func (l securityLog) refused(c echo.Context, event string, err error) {
+	l.log.Warn("security event", "event", event, "reason", realtime.MaskKeys(err.Error()), "ip", c.RealIP(), "request_id", requestID(c))
+}
+
+// before makes a middleware of a check, whose error answers the request.
+func before(check func(echo.Context) error) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := check(c); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+const maxThreadID = 64
+
+// threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any unknown one.
+func threadOf(c echo.Context, noThread error) (thread.Key, error) {
+	key := thread.Key{Owner: identity(c).Owner, Thread: c.Param("id")}
+	if !input.ValidID(key.Thread, maxThreadID) {
+		return key, noThread
+	}
+	return key, nil
+}
+
+// onThread serves with the key of the thread in the path.
+func onThread(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		key, err := threadOf(c, errNoThread)
+		if err != nil {
+			return err
+		}
+		return serve(c, key)
+	}
+}
+
+var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.")
+
+// orThread replaces a not-found error by one about the thread.
+func orThread(err error) error {
+	if errors.Is(err, persistence.ErrNotFound) {
+		return errNoThread
+	}
+	return err
 }

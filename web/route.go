@@ -3,21 +3,16 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
 	"voicebridge/thread"
-	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
@@ -39,13 +34,6 @@ type router struct {
 func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 	r.HEAD(path, h, m...)
 	r.Echo.GET(path, h, m...)
-}
-
-// caller is who has sent a request.
-type caller struct {
-	access.Identity
-
-	c echo.Context
 }
 
 // none is the input of a route that needs none, and the answer that has no content.
@@ -147,124 +135,9 @@ func (r router) fillField(c echo.Context, tag reflect.StructTag, field any) (err
 	return err
 }
 
-const maxThreadID = 64
-
-var errNoThread = problem.NotFound("thread_not_found", "There is no such thread.")
-
-// orThread replaces a not-found error by one about the thread.
-func orThread(err error) error {
-	if errors.Is(err, persistence.ErrNotFound) {
-		return errNoThread
-	}
-	return err
-}
-
-// threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any unknown one.
-func threadOf(c echo.Context, noThread error) (thread.Key, error) {
-	key := thread.Key{Owner: identity(c).Owner, Thread: c.Param("id")}
-	if !input.ValidID(key.Thread, maxThreadID) {
-		return key, noThread
-	}
-	return key, nil
-}
-
-// onThread serves with the key of the thread in the path.
-func onThread(serve func(echo.Context, thread.Key) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		key, err := threadOf(c, errNoThread)
-		if err != nil {
-			return err
-		}
-		return serve(c, key)
-	}
-}
-
-const identityKey = "identity"
-
-// identity returns the identity of an authenticated request. It panics on a route without
-// authentication, which is a bug.
-func identity(c echo.Context) access.Identity {
-	who, ok := c.Get(identityKey).(access.Identity)
-	if !ok {
-		panic(fmt.Sprintf("route %s has no authentication", c.Path()))
-	}
-	return who
-}
-
-// identified admits authenticated requests.
-func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			who, err := a.auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
-			if err != nil {
-				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
-					a.events.refused(c, "token refused", err)
-				}
-				return err
-			}
-			c.Set(identityKey, who)
-			input.SetMemory(c, func(ctx context.Context, n int64) (release func(), err error) {
-				return a.limits.Bodies.Take(ctx, who.Owner, n)
-			})
-			defer input.Release(c)
-			a.nameInPath(c, who.Owner)
-			return next(c)
-		}
-	}
-}
-
 // admits rejects an owner whom a limit rejects.
 func admits(limit func(ctx context.Context, owner string) error) echo.MiddlewareFunc {
 	return before(func(c echo.Context) error { return limit(c.Request().Context(), identity(c).Owner) })
-}
-
-// before makes a middleware of a check, whose error answers the request.
-func before(check func(echo.Context) error) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := check(c); err != nil {
-				return err
-			}
-			return next(c)
-		}
-	}
-}
-
-// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the second has
-// one which is made of it. So neither keeps the other from their own.
-
-// ownKey returns the key that an owner's thread has if its id is another's already: with a ~, which ids that are chosen
-// do not have. The server's own ids are never taken.
-func ownKey(key thread.Key) thread.Key {
-	if _, err := uuid.Parse(key.Thread); err == nil {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key.Owner + "\x00" + key.Thread))
-	return thread.Key{Owner: key.Owner, Thread: "~" + hex.EncodeToString(sum[:16])}
-}
-
-// meant returns the key of the thread that the owner means by an id.
-func (a *api) meant(ctx context.Context, key thread.Key) thread.Key {
-	own := ownKey(key)
-	if own == key {
-		return key
-	}
-	if _, err := a.Store.Thread(ctx, own); err != nil { // what the error says, the handler will find
-		return key
-	}
-	return own
-}
-
-// nameInPath replaces the id in a request's path by that of the thread that it means.
-func (a *api) nameInPath(c echo.Context, owner string) {
-	for i, name := range c.ParamNames() {
-		if name != "id" || c.Param("id") == "" {
-			continue
-		}
-		values := c.ParamValues()
-		values[i] = a.meant(c.Request().Context(), thread.Key{Owner: owner, Thread: values[i]}).Thread
-		c.SetParamValues(values...)
-	}
 }
 
 // texts is one text or a list of texts; a single empty text counts as none.
@@ -287,11 +160,6 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 
 // headerIdempotencyKey names a request, so that it can be sent again when its answer was lost.
 const headerIdempotencyKey = "Idempotency-Key"
-
-var errKeyUsed = &problem.Error{
-	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
-	Message: "The idempotency key belongs to another message of this thread.",
-}
 
 // idempotencyKey returns the key of a request, from its body or the header; empty for none.
 func idempotencyKey(c echo.Context, inBody string) (string, error) {

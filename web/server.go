@@ -4,159 +4,23 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
-	"voicebridge/assistant"
-	"voicebridge/bridge"
-	"voicebridge/chat"
-	"voicebridge/chat/queue"
-	"voicebridge/persistence"
-	"voicebridge/persistence/privacy"
-	"voicebridge/realtime"
-	"voicebridge/realtime/wsserver"
-	"voicebridge/recording"
-	"voicebridge/thread"
-	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/problem"
 	"voicebridge/web/socket"
 	"voicebridge/web/uistream"
 )
-
-// voiceCalls are the live calls; *bridge.Calls implements it.
-type voiceCalls interface {
-	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
-	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
-	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
-	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
-	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
-	// Elsewhere and Redeem are for sockets of calls that another process has.
-	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
-	Redeem(ticket string) (owner, callID string, ok bool)
-	Hangup(ctx context.Context, owner, callID string) error
-	Live(owner, threadID string) (callID string, ok bool)
-	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
-	Forget(ctx context.Context, key thread.Key) error
-	Count() int
-	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
-}
-
-// textChat answers what users type; *chat.Door implements it.
-type textChat interface {
-	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
-	Running(key thread.Key) *chat.Turn
-	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
-	Find(ctx context.Context, key thread.Key, messageID string) (chat.Reply, error)
-	Interrupt(ctx context.Context, key thread.Key) error
-	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
-	Busy(ctx context.Context, key thread.Key) (bool, error)
-	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
-	Count() int
-	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
-	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
-	Session(ctx context.Context, key thread.Key) (chat.Session, error)
-	DeleteSession(ctx context.Context, key thread.Key) error
-	SessionAnswer(ctx context.Context, key thread.Key, r chat.Result) (chat.SessionResult, chat.Session, error)
-	SessionToolOutput(ctx context.Context, key thread.Key, outputs []chat.ToolResult) (chat.Session, error)
-}
-
-// Config configures a [Server]. Calls, Chat, Queue, Store, Privacy, CheckHook and Page are required.
-type Config struct {
-	Calls voiceCalls
-	Chat  textChat
-	// AssistantNames are what assistants may name.
-	AssistantNames AssistantNames
-	// Queue holds waiting messages.
-	Queue *queue.Queue
-	Store *persistence.Store
-	// Privacy are the kinds of data that an owner's export has, and their erasure deletes.
-	Privacy []privacy.Part
-	// CheckHook returns the URL of a hook as it is saved, or why it may not be called.
-	CheckHook func(url string) (string, error)
-	// Recordings has the sound of calls; nil means that calls are not recorded.
-	Recordings *recording.Archive
-	// Page holds the built page with index.html at its root.
-	Page fs.FS
-	// Tools returns the server's tools for a new call with an assistant; nil means none.
-	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
-	// ToolServers are the MCP servers; nil means that there are none.
-	ToolServers ToolServers
-	Upstream    Upstream
-	// Models are those for calls, one of each upstream, then those that answer typed messages.
-	Models  []Model
-	Version string
-	Auth    access.Auth
-	// ICEServers are sent to browsers by GET /api/config, together with those of TURN, which makes
-	// passwords for an owner; TURN may be nil.
-	ICEServers []ICEServer
-	TURN       func(owner string) []ICEServer
-	// AllowedOrigins are other origins whose pages may use the API: scheme://host[:port].
-	AllowedOrigins []string
-	// Loopback means that the server listens on loopback: then only loopback names and the hosts of
-	// allowed origins are served.
-	Loopback bool
-	// TrustedProxies are the addresses, besides loopback, whose X-Forwarded-For and X-Forwarded-Prefix are trusted.
-	TrustedProxies []netip.Prefix
-	Limits         access.Limits
-	// ShutdownTimeout limits how long [Server.Run] waits for requests and sockets after its context
-	// has ended; zero means 10 s.
-	ShutdownTimeout time.Duration
-	Metrics         *Metrics // nil makes new ones
-	// Trace returns a context with the span that the headers of a request name as its parent; nil
-	// reads none.
-	Trace func(ctx context.Context, header http.Header) context.Context
-	// StopWithReader makes a turn that useChat has begun end when its client goes away.
-	StopWithReader bool
-	Logger         *slog.Logger
-}
-
-func (c Config) validate() error {
-	var problems []error
-	for _, part := range []struct {
-		name    string
-		missing bool
-	}{
-		{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil},
-		{"Privacy", len(c.Privacy) == 0}, {"CheckHook", c.CheckHook == nil}, {"Page", c.Page == nil},
-	} {
-		if part.missing {
-			problems = append(problems, fmt.Errorf("web: %s is missing", part.name))
-		}
-	}
-	if !c.Loopback && !c.Auth.Required() {
-		problems = append(problems, errors.New("web: authentication is required off loopback"))
-	}
-	return errors.Join(problems...)
-}
-
-// api is what the handlers have in common.
-type api struct {
-	Config
-
-	limits *access.Allowances
-	auth   *access.Authenticator
-	door   *socketDoor
-	// streaming has the times of streams.
-	streaming uistream.Timing
-	// conductors are the sessions of apps with their own voice.
-	conductors *conductor.Conductors
-	events     securityLog
-	now        func() time.Time
-	closing    atomic.Bool
-}
 
 // Server is the HTTP side of voicebridge. It is safe for concurrent use.
 type Server struct {

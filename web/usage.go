@@ -43,8 +43,8 @@ type usageDaysOf struct {
 }
 
 // usage returns what the owner's threads used, by thread and day.
-func (h server) usage(ctx context.Context, who caller, in usageDaysOf) (answer usageAnswer, err error) {
-	last, err := dayOf("to", in.To, h.now().UTC())
+func (a *api) usage(ctx context.Context, who caller, in usageDaysOf) (answer usageAnswer, err error) {
+	last, err := dayOf("to", in.To, a.now().UTC())
 	if err != nil {
 		return answer, err
 	}
@@ -52,7 +52,7 @@ func (h server) usage(ctx context.Context, who caller, in usageDaysOf) (answer u
 	if err != nil {
 		return answer, err
 	}
-	days, err := h.Store.Records.UsageByDay(ctx, who.Owner, first, last)
+	days, err := a.Store.Records.UsageByDay(ctx, who.Owner, first, last)
 	answer = usageAnswer{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days))}
 	for _, d := range days {
 		figures := usageFigures{d.Responses, d.InputTokens, d.OutputTokens, d.CachedTokens, d.CostUSD, d.Unpriced}

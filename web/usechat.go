@@ -97,7 +97,7 @@ func idHere(threadID, id string) string {
 
 // postChat answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn goes on
 // by default: it can be resumed, and gives way to the next message if nobody has.
-func (h turns) postChat(c echo.Context, key thread.Key, body *useChat, instructions []string) error {
+func (a *api) postChat(c echo.Context, key thread.Key, body *useChat, instructions []string) error {
 	if len(body.Messages) == 0 {
 		return problem.BadRequest("empty_content", "messages", "messages is empty.")
 	}
@@ -115,18 +115,18 @@ func (h turns) postChat(c echo.Context, key thread.Key, body *useChat, instructi
 	case len(decided) == 0:
 		return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
 	default:
-		return h.decide(c, key, last, decided)
+		return a.decide(c, key, last, decided)
 	}
 	body.Messages = nil // they may be large
-	return h.stream(c, key, -1, h.say(c, req, mode), streamForm{inStates: inStates, stops: h.StopWithReader})
+	return a.stream(c, key, -1, a.say(c, req, mode), streamForm{inStates: inStates, stops: a.StopWithReader})
 }
 
 // decide takes the decisions on approvals in the client's last message, an answer, and resumes its stream, which ended
 // at the questions.
-func (h turns) decide(c echo.Context, key thread.Key, last *uiMessage, decided []chat.Decision) error {
+func (a *api) decide(c echo.Context, key thread.Key, last *uiMessage, decided []chat.Decision) error {
 	ctx := c.Request().Context()
 	notAsked := &chat.CallError{CallID: decided[len(decided)-1].ToolCallID, Err: chat.ErrNotAsked}
-	t, err := h.Chat.Find(ctx, key, last.ID) // first, because a decision may end it
+	t, err := a.Chat.Find(ctx, key, last.ID) // first, because a decision may end it
 	if errors.Is(err, chat.ErrIdle) {
 		return notAsked
 	}
@@ -135,9 +135,9 @@ func (h turns) decide(c echo.Context, key thread.Key, last *uiMessage, decided [
 	}
 	answered := map[string]bool{}
 	for _, d := range decided {
-		err := h.Chat.Decide(ctx, key, d)
+		err := a.Chat.Decide(ctx, key, d)
 		switch {
-		case err == nil, errors.Is(err, chat.ErrNotAsked) && h.decided(ctx, key, last.ID, d):
+		case err == nil, errors.Is(err, chat.ErrNotAsked) && a.decided(ctx, key, last.ID, d):
 			answered[d.ToolCallID] = true
 		case !errors.Is(err, chat.ErrNotAsked):
 			return orThread(err)
@@ -146,14 +146,14 @@ func (h turns) decide(c echo.Context, key thread.Key, last *uiMessage, decided [
 	if len(answered) == 0 {
 		return notAsked
 	}
-	return h.stream(c, key, -1, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil },
-		streamForm{inStates: true, answered: answered, open: last.open(), stops: h.StopWithReader})
+	return a.stream(c, key, -1, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil },
+		streamForm{inStates: true, answered: answered, open: last.open(), stops: a.StopWithReader})
 }
 
 // decided reports whether the saved message has a decision already: it is sent again, or the user has decided elsewhere,
 // too.
-func (h turns) decided(ctx context.Context, key thread.Key, messageID string, d chat.Decision) bool {
-	m, err := h.Store.Message(ctx, key, messageID)
+func (a *api) decided(ctx context.Context, key thread.Key, messageID string, d chat.Decision) bool {
+	m, err := a.Store.Message(ctx, key, messageID)
 	return err == nil && slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
 		saved, ok := toolkit.DecisionOf(p.Raw)
 		return ok && p.ToolCallID == d.ToolCallID && saved == toolkit.Decision{ID: d.Nonce, Approved: d.Approved}
