@@ -154,7 +154,9 @@ func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result,
 
 // Masked returns the result without secrets, as it is saved and shown.
 func (r Result) Masked() Result {
-	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn}
+	return Result{
+		Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn,
+	}
 }
 
 // Discard replaces the arguments and the result of a call by a note, because its message is too
@@ -170,8 +172,9 @@ func (v *Invocation) Discard() {
 // Record returns the call as it is saved in its table, without the id of its message.
 func (v *Invocation) Record() thread.ToolCall {
 	r := thread.ToolCall{
-		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor), Server: v.Entry.Server,
-		Status: v.status, Input: keep(v.arguments), Output: string(v.result.Output), Error: v.result.Error, StartedAt: v.startedAt,
+		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor),
+		Server: v.Entry.Server, Status: v.status, Input: keep(v.arguments), Output: string(v.result.Output),
+		Error: v.result.Error, StartedAt: v.startedAt,
 	}
 	if v.Done() {
 		r.FinishedAt = new(v.finishedAt)

@@ -22,7 +22,8 @@ type Name struct {
 func (n *Name) UnmarshalText(raw []byte) error {
 	text := string(raw)
 	name, writes := strings.CutSuffix(text, writeSuffix)
-	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
+	if name == "" || len(name) > MaxName ||
+		strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
 		return fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
 	}
 	*n = Name{text: text, pattern: strings.Split(name, "*"), writes: writes}

@@ -178,7 +178,10 @@ func (r *Router) finish(result Result) Result {
 		if len(output) > MaxOutput || !json.Valid(output) {
 			output = nil
 		}
-		return Result{Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes), SignIn: result.SignIn}
+		return Result{
+			Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes),
+			SignIn: result.SignIn,
+		}
 	}
 	switch {
 	case len(output) > MaxOutput:

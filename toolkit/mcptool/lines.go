@@ -19,8 +19,8 @@ const (
 
 var errTooLong = fmt.Errorf("its answer is longer than %d bytes", maxMessage)
 
-// lines passes on what a server writes as keep returns it, which gets each line, and both ends of one that is too long to
-// be a message. At the end, last may add to it.
+// lines passes on what a server writes as keep returns it, which gets each line, and both ends of one that is too long
+// to be a message. At the end, last may add to it.
 type lines struct {
 	io.Closer
 	in   *bufio.Reader

@@ -31,12 +31,15 @@ func pinName(server string) string {
 // samePin reports whether two definitions are the same JSON, but for how numbers and characters are written.
 func samePin(a, b string) bool {
 	var x, y any
-	return a == b || json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
+	return a == b ||
+		json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 const (
-	whyNew     = "The server did not have this tool when it was first seen. The operator can accept it with trustChanges."
-	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and each call needs approval. The operator can accept the change with trustChanges."
+	whyNew = "The server did not have this tool when it was first seen. The operator can accept it with " +
+		"trustChanges."
+	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and " +
+		"each call needs approval. The operator can accept the change with trustChanges."
 )
 
 // hold compares what a server offers with what was seen before. The tools of a new server are
@@ -71,7 +74,8 @@ func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, err
 			}
 			held = append(held, Held{Tool: t.def, Why: whyChanged})
 			offer = append(offer, old)
-			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call needs approval", "tool", t.remote)
+			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call needs approval",
+				"tool", t.remote)
 		}
 	}
 	s.mu.Lock()

@@ -24,7 +24,8 @@ type tool struct {
 
 // equal reports whether two versions of a tool are the same for its users.
 func (t *tool) equal(other *tool) bool {
-	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
+	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked &&
+		t.def.Name == other.def.Name &&
 		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
 }
 

@@ -213,7 +213,8 @@ var toMarkdown = sync.OnceValue(func() *converter.Converter {
 		// The text is for a model: backslashes only cost. Escaping also takes quadratic time for
 		// some texts.
 		converter.WithEscapeMode(converter.EscapeModeDisabled),
-		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
+		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+			table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
 	for _, name := range []string{"form", "button", "fieldset", "nav"} {
 		c.Register.TagType(name, converter.TagTypeRemove, converter.PriorityStandard)
 	}
