@@ -181,7 +181,9 @@ func (c *client) deliver(r ToolResult) error {
 // tooLarge returns an error if the answer is larger than [MaxToolOutput].
 func (r ToolResult) tooLarge() error {
 	if n := max(len(r.Output), len(r.Error)); n > MaxToolOutput {
-		return &CallError{r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+		return &CallError{
+			r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput),
+		}
 	}
 	return nil
 }
@@ -209,7 +211,8 @@ func closeWaiting(b *persistence.Batch) error {
 		return err
 	}
 	for _, call := range calls {
-		if err := resolveSaved(b, call, toolkit.Result{Error: "the conversation went on before this call was answered"}); err != nil {
+		if err := resolveSaved(b, call,
+			toolkit.Result{Error: "the conversation went on before this call was answered"}); err != nil {
 			return err
 		}
 	}
@@ -237,6 +240,7 @@ func resolveSaved(b *persistence.Batch, call thread.ToolCall, result toolkit.Res
 		return err
 	}
 	// The message is what the model reads, so only the record is masked.
-	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error), new(time.Now())
+	call.Output, call.Error = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error)
+	call.FinishedAt = new(time.Now())
 	return b.Records.SaveToolCall(call)
 }

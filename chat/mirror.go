@@ -162,7 +162,9 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 // message does not say why.
 func resultOf(turn string, m thread.Message) *Result {
 	meta := m.Metadata
-	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
+	result := &Result{
+		TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m,
+	}
 	var used usage
 	_ = json.Unmarshal(meta.Usage, &used) // none in an answer that was cut off
 	result.Usage = llm.Usage{InputTokens: used.Input, OutputTokens: used.Output, CachedTokens: used.Cached}
@@ -182,14 +184,16 @@ func resultOf(turn string, m thread.Message) *Result {
 		read(extraError, &failure)
 		result.Finish = FinishError
 		result.Err = &llm.Error{
-			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider, Message: cmp.Or(failure.Message, "The answer broke off."),
+			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider,
+			Message: cmp.Or(failure.Message, "The answer broke off."),
 		}
 	case !given:
 		result.Finish = FinishStop
 	case result.Finish == FinishToolCalls:
 		for _, p := range m.Parts {
 			if p.IsTool() && p.State == thread.ToolInputAvailable {
-				result.ToolCalls = append(result.ToolCalls, llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
+				result.ToolCalls = append(result.ToolCalls,
+					llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
 			}
 		}
 	}
