@@ -79,7 +79,10 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, hooking: hooking{tx: tx}, Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx)}
+	return &Batch{
+		ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, hooking: hooking{tx: tx},
+		Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx),
+	}
 }
 
 // Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.
@@ -156,7 +159,8 @@ func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error
 // the new one counts as sent before it, too.
 func (b *Batch) InsertMessage(m thread.Message, afterID string) (saved thread.Message, err error) {
 	err = b.do("insert message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
+		saved, err = b.insert(m,
+			func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
 		return err
 	})
 	return saved, err
@@ -209,7 +213,9 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 	} else if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
-	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID)})
+	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{
+		ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID),
+	})
 	return b.shift(t, first, err)
 }
 
@@ -222,7 +228,8 @@ func (b *Batch) makeRoomLast(t pgdb.Thread, callID string) (int64, error) {
 	return b.shift(t, first, err)
 }
 
-// firstOfLaterCall returns the first message of the calls that began after the call callID; sql.ErrNoRows if there is none.
+// firstOfLaterCall returns the first message of the calls that began after the call callID; sql.ErrNoRows if there is
+// none.
 func (b *Batch) firstOfLaterCall(callID string) (pgdb.FirstMessageAfterRow, error) {
 	if callID == "" {
 		return pgdb.FirstMessageAfterRow{}, sql.ErrNoRows

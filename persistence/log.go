@@ -22,9 +22,9 @@ const (
 	sendAgain = time.Second
 )
 
-// Publish passes an event that no change causes to the watchers of the thread, on all instances. It never blocks. Those of this
-// instance get it at once, others from the log, but text that is added to a message from the drafts. A slow watcher may lose
-// such text for a while, and nothing else.
+// Publish passes an event that no change causes to the watchers of the thread, on all instances. It never blocks. Those
+// of this instance get it at once, others from the log, but text that is added to a message from the drafts. A slow
+// watcher may lose such text for a while, and nothing else.
 func (s *Store) Publish(_ context.Context, key thread.Key, e Event) {
 	e, err := checkEvent(e)
 	switch {
@@ -152,8 +152,8 @@ func (l eventLog) keepSending(ctx context.Context, eng engine) {
 	}
 }
 
-// send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What could not
-// be sent and still can be is restored; events that the database refuses are lost.
+// send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What
+// could not be sent and still can be is restored; events that the database refuses are lost.
 func (l eventLog) send(ctx context.Context, eng engine, events []entry, wakes map[wake]struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -167,7 +167,8 @@ func (l eventLog) send(ctx context.Context, eng engine, events []entry, wakes ma
 		grown[e.key.Owner] = struct{}{}
 	}
 	if len(grown) > 0 {
-		err := l.s.fail("write event log", eng.write(ctx, func(q queries) error { return logEvents(ctx, q, events, l.s.now()) }))
+		err := l.s.fail("write event log",
+			eng.write(ctx, func(q queries) error { return logEvents(ctx, q, events, l.s.now()) }))
 		switch {
 		case err == nil:
 			l.s.hub.logged()
@@ -211,11 +212,13 @@ func logEvents(ctx context.Context, q queries, events []entry, at time.Time) err
 
 func logEvent(ctx context.Context, q queries, e entry, at time.Time) error {
 	return q.LogEvent(ctx, pgdb.LogEventParams{
-		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(at),
+		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type),
+		Data: string(e.event.Data), At: dbtype.At(at),
 	})
 }
 
-// numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died since.
+// numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died
+// since.
 func numberEvents(ctx context.Context, q queries) (int64, error) {
 	if err := q.LockOwner(ctx, "log", ""); err != nil {
 		return 0, err
@@ -300,7 +303,9 @@ func eventFromRow(r pgdb.Event) Event {
 }
 
 // toOwner are the events of a thread that its owner's watchers also get. PutEvent writes them.
-var toOwner = map[EventType]bool{EventCallStarted: true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
+var toOwner = map[EventType]bool{
+	EventCallStarted: true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true,
+}
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }

@@ -51,8 +51,8 @@ func (s *Store) Unsent(ctx context.Context, key thread.Key) (bool, error) {
 
 // Claim takes the next message of the thread's queue for this process to send. It becomes a
 // message of the thread with Tx.Send, or goes back with Requeue; otherwise it goes back when this process is fenced.
-// This process claims one message of a thread at a time: one that it has claimed before counts as given up. With ClaimOptions.ID, a message that cannot be
-// claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
+// This process claims one message of a thread at a time: one that it has claimed before counts as given up. With
+// ClaimOptions.ID, a message that cannot be claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
 func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.locked(ctx, key, "claim queued message", func(q Tx) error {
 		claim = Claim{}
@@ -197,7 +197,8 @@ func (q Tx) Settle(id string) (settled bool, err error) {
 			return err
 		}
 		row, err := q.waiting(id)
-		if known := q.tx.Fail("", err); errors.Is(known, database.ErrNotFound) || errors.Is(known, database.ErrConflict) {
+		if known := q.tx.Fail("", err); errors.Is(known, database.ErrNotFound) ||
+			errors.Is(known, database.ErrConflict) {
 			return nil
 		}
 		if settled = err == nil && row.SentAt != nil; !settled {
@@ -325,7 +326,8 @@ func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt 
 // uses it at its start, because that may be what the queues wait for.
 func (s *Store) Paused(ctx context.Context, reason string) ([]thread.Key, error) {
 	found, err := s.db.Read().ListPausedQueues(ctx, reason)
-	keys, err := database.Rows(found, err, func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := database.Rows(found, err,
+		func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list paused queues", err)
 }
 
@@ -337,6 +339,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]thread.Key, error) {
 	}
 	at := dbtype.At(s.db.Now())
 	found, err := s.db.Read().ListDueQueues(ctx, s.db.Instance(), &at, int64(limit))
-	keys, err := database.Rows(found, err, func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := database.Rows(found, err,
+		func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list due queues", err)
 }
