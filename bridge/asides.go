@@ -15,7 +15,8 @@ import (
 const MaxSidebands = 4
 
 var errTooManySidebands = &Error{
-	Code: CodeTooManySidebands, Param: "call_id", Message: fmt.Sprintf("The call has %d sidebands. Close one first.", MaxSidebands),
+	Code: CodeTooManySidebands, Param: "call_id",
+	Message: fmt.Sprintf("The call has %d sidebands. Close one first.", MaxSidebands),
 }
 
 // aside is a sideband that wants to join a call, and where it learns whether it has.

@@ -131,7 +131,10 @@ type realtimeLeg struct {
 }
 
 func (l *realtimeLeg) Can() Capabilities {
-	return Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true, Early: true}
+	return Capabilities{
+		OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true,
+		ResponseSettings: true, CallItems: true, Early: true,
+	}
 }
 
 func (l *realtimeLeg) ID() string { return l.id }

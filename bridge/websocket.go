@@ -63,7 +63,8 @@ func (l *socketLeg) Can() Capabilities {
 	p := &l.profile
 	return Capabilities{
 		OutputBuffer: true, Truncation: true, TruncatesItself: true, // all by ws.Conn
-		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings, CallItems: p.History == ws.HistoryItems,
+		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings,
+		CallItems: p.History == ws.HistoryItems,
 	}
 }
 
@@ -83,9 +84,10 @@ func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 	if words == "" {
 		return nil
 	}
-	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: []realtime.Content{
-		{Type: realtime.ContentInputText, Text: before + words},
-	}}
+	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
+		Content: []realtime.Content{
+			{Type: realtime.ContentInputText, Text: before + words},
+		}}
 	return [][]byte{realtime.ItemCreate(session.ReplayPrefix+item.ID, item, "")}
 }
 
@@ -93,7 +95,9 @@ func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 const before = "This was said before in this conversation. It needs no answer.\n\n"
 
 // speakers are how those who say something are called in such a text.
-var speakers = map[string]string{string(thread.RoleUser): "User", string(thread.RoleAssistant): "You", string(thread.RoleSystem): "System"}
+var speakers = map[string]string{
+	string(thread.RoleUser): "User", string(thread.RoleAssistant): "You", string(thread.RoleSystem): "System",
+}
 
 // inWords writes messages as one text, of which it drops the beginning if there is too much of it.
 func inWords(messages []thread.Message) string {

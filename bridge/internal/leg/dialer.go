@@ -72,7 +72,9 @@ type Whole func(ctx context.Context) (session.Whole, error)
 
 // Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
 // history is read after that. refused is that of Dial.
-func (d *Dialer) Dial(ctx context.Context, gen int, whole Whole, history History, refused string, created func(records.Leg) error) (*Session, error) {
+func (d *Dialer) Dial(
+	ctx context.Context, gen int, whole Whole, history History, refused string, created func(records.Leg) error,
+) (*Session, error) {
 	l := d.newSession(gen, nil)
 	handlers := upstreamHandlers(gen, d.Post)
 	if gen == 1 {
@@ -80,7 +82,8 @@ func (d *Dialer) Dial(ctx context.Context, gen int, whole Whole, history History
 	}
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
-		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays, Later: d.Later, Refused: refused,
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays,
+		Later: d.Later, Refused: refused,
 		Whole: func(ctx context.Context, route session.Route) (realtime.Settings, error) {
 			w, err := whole(ctx)
 			return w.Of(route), err
@@ -117,7 +120,10 @@ type Dialed struct {
 
 // Begin is Dial in the background, within DialTimeout. ended gets the record of a session that was created although the
 // dial failed.
-func (d *Dialer) Begin(ctx context.Context, gen int, whole Whole, history History, refused string, created func(context.Context, records.Leg) error, ended func(records.Leg)) *Dialing {
+func (d *Dialer) Begin(
+	ctx context.Context, gen int, whole Whole, history History, refused string,
+	created func(context.Context, records.Leg) error, ended func(records.Leg),
+) *Dialing {
 	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, ErrDialTimeout)
 	dialing := &Dialing{gen, cancel, make(chan Dialed, 1)}
 	go func() {
@@ -143,9 +149,10 @@ func (d *Dialing) Cancel() *Session {
 }
 
 func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
-	return &Session{Gen: gen, Leg: leg, upstream: d.Upstream, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
-		CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
-	}}
+	return &Session{Gen: gen, Leg: leg, upstream: d.Upstream, dialer: d,
+		out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
+			CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
+		}}
 }
 
 // start runs the goroutines. The model's audio goes to dst, as far as l.flow lets it through.
@@ -217,7 +224,8 @@ func (d *Dialer) failed(gen int, err error) session.UpstreamDialFailed {
 	}
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		refusal := realtime.Error{Type: e.Type, Code: e.Code}
-		in.Fatal = refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
+		in.Fatal = refusal.Fatal() ||
+			e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
 		in.RetryAfter = e.RetryAfter
 	}
 	return in

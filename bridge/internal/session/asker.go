@@ -30,7 +30,8 @@ type sideband struct {
 // mark begins the event_id of a sideband's event here: no id that was read from JSON has a byte that is not UTF-8.
 const mark = "\xff"
 
-// asker returns the event_id of an event together with which sideband sent it, 0 for the browser: an answer finds its way.
+// asker returns the event_id of an event together with which sideband sent it, 0 for the browser: an answer finds its
+// way.
 func asker(side int, eventID string) string {
 	if side == 0 {
 		return eventID

@@ -103,5 +103,8 @@ func (s *State) welcome(side int) {
 }
 
 func (s *State) readyEvent() readyEvent {
-	return readyEvent{Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed), Images: s.up.can.Images}
+	return readyEvent{
+		Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed),
+		Images: s.up.can.Images,
+	}
 }

@@ -57,7 +57,8 @@ func (m *memory) add(msg *message, at persistence.Place) {
 	if at.How == persistence.PlaceAfter && at.After == "" {
 		i = 0
 	} else if at.How == persistence.PlaceAfter {
-		// A message after one that is not known goes to the end. Before one without an item there is the one that it follows.
+		// A message after one that is not known goes to the end. Before one without an item there is the one that it
+		// follows.
 		for n, e := range slices.Backward(m.entries) {
 			if e.id == at.After || e.mine.ends(at.After) {
 				i = n + 1
@@ -77,8 +78,8 @@ const spareEntries = 64
 // ends reports whether id is that of a message without an item that follows m.
 func (m *message) ends(id string) bool { return m != nil && m.after == id }
 
-// forget drops the messages for which keep is false. The upstream puts what comes next right after those it keeps; in the
-// thread it comes after the dropped ones that follow them.
+// forget drops the messages for which keep is false. The upstream puts what comes next right after those it keeps; in
+// the thread it comes after the dropped ones that follow them.
 func (m *memory) forget(keep func(*message) bool) {
 	var kept *message
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
@@ -154,7 +155,8 @@ func (e entry) message() (thread.Message, bool) {
 	if string(m.meta.Extra[thread.MetadataDeleted]) == "true" {
 		return thread.Message{}, false
 	}
-	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
+	tools := slices.DeleteFunc(slices.Clone(m.tools),
+		func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
 	if m.text() == "" && len(tools)+len(m.files) == 0 {
 		return thread.Message{}, false
 	}

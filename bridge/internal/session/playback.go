@@ -214,7 +214,8 @@ func (p *playback) truncated(ev *event, it *item) {
 		it.message.heard = &ev.Transcript
 	}
 	played := time.Duration(ev.AudioEndMS) * time.Millisecond
-	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 && p.transcript.ended(it.message, played) {
+	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 &&
+		p.transcript.ended(it.message, played) {
 		return // nothing was cut off
 	}
 	p.interrupt(it.message, played)
@@ -315,7 +316,9 @@ func (p *playback) finished(m *message, text string, completed bool) {
 }
 
 // cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream'p.
-var cuts = map[string]json.RawMessage{"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`)}
+var cuts = map[string]json.RawMessage{
+	"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`),
+}
 
 // closeMessages ends what a response has left open.
 func (p *playback) closeMessages(r *response, done *realtime.Response) {
@@ -374,8 +377,8 @@ func (p *playback) closeOpen(goesOn bool) {
 	}
 }
 
-// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made again
-// when it is back.
+// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made
+// again when it is back.
 func (p *playback) stopUnheard(making, playing string) {
 	if making != "" {
 		p.up.cancel(making)

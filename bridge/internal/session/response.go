@@ -57,8 +57,8 @@ func (q *responses) unannounced() {
 
 func (q *responses) newResponse(id string, made *realtime.Response) *response {
 	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
-		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id, Model: cmp.Or(made.Model, q.Session.Model),
-		Status: realtime.ResponseInProgress, CreatedAt: q.now,
+		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id,
+		Model: cmp.Or(made.Model, q.Session.Model), Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}, free: q.up.can.Duplex && !slices.Contains(made.Modalities, "text")}
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
@@ -120,8 +120,8 @@ func (q *responses) stageReached(r *response, stage string, at time.Time) {
 	}
 }
 
-// soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when audio
-// begins has begun to speak then.
+// soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when
+// audio begins has begun to speak then.
 func (q *responses) soundSent(responseID string, at time.Time) {
 	r := q.byID[responseID]
 	if r == nil || r.asked.IsZero() {
@@ -162,7 +162,8 @@ func (q *responses) over(r *response) {
 func (q *responses) other(than *response) (id string) {
 	newest := than
 	for _, r := range q.byID {
-		if q.up.can.Duplex && r != than && r.created && !r.done && (newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
+		if q.up.can.Duplex && r != than && r.created && !r.done &&
+			(newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
 			newest, id = r, r.id
 		}
 	}
@@ -202,22 +203,27 @@ func (q *responses) closeAll(why string) {
 	}
 }
 
-// tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no other
-// before.
+// tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no
+// other before.
 func (q *responses) tellDone(r *response) {
 	if r.created {
-		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"} // nobody else has cancelled it, as far as the API knows
+		// nobody else has cancelled it, as far as the API knows
+		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"}
 		if r.record.Status == realtime.ResponseFailed {
-			details = map[string]any{"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason}}
+			details = map[string]any{
+				"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason},
+			}
 		}
-		q.notify(map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
-			"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details, "output": []any{},
-		}})
+		q.notify(
+			map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
+				"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details,
+				"output": []any{},
+			}})
 	}
 }
 
-// message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is then
-// taken to be of the active response.
+// message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is
+// then taken to be of the active response.
 func (q *responses) message(it *item, r *response) *message {
 	m := it.message
 	switch {

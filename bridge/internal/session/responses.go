@@ -54,8 +54,8 @@ type responses struct {
 	// does by itself. It may come even after the answer, which was there at repliedAt.
 	clientCreate bool
 	repliedAt    time.Time
-	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a response: with
-	// settings of its own, and names by which it finds it. Zero if it is not.
+	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
+	// response: with settings of its own, and names by which it finds it. Zero if it is not.
 	serverAsksBy time.Time
 }
 
@@ -142,7 +142,8 @@ func (q *responses) deadline() time.Time {
 	return at
 }
 
-// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for it.
+// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for
+// it.
 func (q *responses) stallsBy() time.Time {
 	r := q.byID[q.active]
 	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
@@ -173,7 +174,9 @@ func (q *responses) unanswered() {
 		}
 	}
 	if given := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(given) > 0 {
-		q.sendCreateError(given, realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."})
+		q.sendCreateError(given, realtime.Error{
+			Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer.",
+		})
 	}
 }
 
@@ -206,7 +209,8 @@ func (q *responses) answerable(n need) bool {
 
 // busy reports whether somebody is speaking, or about to.
 func (q *responses) busy() bool {
-	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
+	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() ||
+		!q.speechTill.IsZero()
 }
 
 // answeredAll reports whether no answer is being made or will be asked for.
@@ -226,7 +230,8 @@ func (q *responses) askForAnswer() {
 	}
 	if spent && !q.up.can.ResponseSettings { // it would call tools again
 		given := q.giveUp(func(need) bool { return true })
-		q.sendCreateError(given, realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
+		q.sendCreateError(given,
+			realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
 		return
 	}
 	asked := slices.Clone(q.needs)
@@ -276,7 +281,9 @@ func (q *responses) sayFiller() {
 func (q *responses) stop() {
 	for _, n := range q.needs {
 		if len(n.eventIDs) > 0 && !q.create.has(n) { // otherwise the client sees its response cancelled
-			q.sendError(realtime.Error{Code: "turn_stopped", Message: "The turn was stopped before the model was asked."}, n.eventIDs...)
+			q.sendError(realtime.Error{
+				Code: "turn_stopped", Message: "The turn was stopped before the model was asked.",
+			}, n.eventIDs...)
 		}
 	}
 	q.needs, q.last = nil, nil
@@ -336,7 +343,8 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		// Another response came first. It has not seen what was not acknowledged when it began.
 		c, q.last = q.last, nil
 		for _, n := range c.needs {
-			if (!n.acked || c.assumed) && n.id != "" && !slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
+			if (!n.acked || c.assumed) && n.id != "" &&
+				!slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
 				q.needs = append(q.needs, n)
 			}
 		}
@@ -363,7 +371,9 @@ const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
 // for awaitClientCreate, and batch the response whose tools those are.
-func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told) {
+func (q *responses) clientWantsAnswer(
+	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told,
+) {
 	q.serverAsksBy = time.Time{}
 	if expected := q.clientCreate && !q.createIsLate(told); expected {
 		q.clientCreate = false
@@ -390,16 +400,17 @@ func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.Raw
 	}
 }
 
-// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means that
-// a client's answer has not yet left its tool.
+// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means
+// that a client's answer has not yet left its tool.
 func (q *responses) awaitClientCreate(onItsWay bool) {
 	if q.clientCreate && q.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
 		q.repliedAt = q.now
 	}
 }
 
-// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must ask
-// for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard its sound.
+// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must
+// ask for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard
+// its sound.
 func (q *responses) createIsLate(told Told) bool {
 	before := func(id string) bool {
 		r := q.byID[id]
@@ -412,13 +423,13 @@ func (q *responses) createIsLate(told Told) bool {
 	return !last.IsZero() && !slices.ContainsFunc(told.Held, before) && q.now.After(last.Add(clientCreateWait))
 }
 
-// tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's SDK
-// asks for nothing more until it hears what became of this, and is alarmed by an error.
+// tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's
+// SDK asks for nothing more until it hears what became of this, and is alarmed by an error.
 func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage) {
 	side, _ := asked(eventID)
 	response := map[string]any{
-		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress, "status_details": nil,
-		"output": []any{}, "usage": nil, "metadata": fields["metadata"],
+		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress,
+		"status_details": nil, "output": []any{}, "usage": nil, "metadata": fields["metadata"],
 	}
 	for _, kind := range []string{realtime.TypeResponseCreated, realtime.TypeResponseDone} {
 		q.sendTo(side, encode(map[string]any{"type": kind, "event_id": q.ownEventID(), "response": response}), false)

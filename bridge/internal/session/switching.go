@@ -57,8 +57,8 @@ func (s *State) renewOnTime() {
 
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
-	return s.listening() && !s.speech.going() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
-		!s.tools.running() && s.settings.inFlight == nil
+	return s.listening() && !s.speech.going() && !s.answers.busy() && len(s.answers.needs) == 0 &&
+		s.playback.playing == "" && !s.tools.running() && s.settings.inFlight == nil
 }
 
 // detach closes what depends on the active session, which is lost or is being replaced, perhaps in the middle of

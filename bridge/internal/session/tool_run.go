@@ -204,7 +204,9 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 	if run.gen != t.up.gen {
 		if !t.up.can.CallItems {
 			m := run.message
-			t.do(Append{Gen: t.up.gen, Messages: []thread.Message{{ID: m.id, Role: m.role, Parts: []thread.Part{run.Part()}, Metadata: m.meta}}})
+			t.do(Append{Gen: t.up.gen, Messages: []thread.Message{
+				{ID: m.id, Role: m.role, Parts: []thread.Part{run.Part()}, Metadata: m.meta},
+			}})
 			return
 		}
 		callID = t.repeatCall(run)
@@ -226,16 +228,20 @@ func (t *tools) showImages(run *toolRun) {
 	if len(run.images) == 0 || !t.up.can.Images {
 		return
 	}
-	content := []realtime.Content{{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"}}
+	content := []realtime.Content{
+		{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"},
+	}
 	for _, url := range run.images {
 		content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
 	}
 	run.images = nil
 	event := realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: content,
+		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
+		Content: content,
 	}, "")
 	if len(event) > t.up.limit {
-		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name, "bytes", len(event), "limit", t.up.limit)
+		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name,
+			"bytes", len(event), "limit", t.up.limit)
 		return
 	}
 	t.up.send(event)
@@ -257,7 +263,8 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 		arguments = "{}"
 	}
 	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: t.hiddenID("c", callID), Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
+		ID: t.hiddenID("c", callID), Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name,
+		Arguments: arguments,
 	}, ""))
 	return callID
 }
@@ -296,8 +303,8 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// announce tells the clients that a call has begun, or that it waits for the user's approval. The decision is bound to the
-// call by a nonce, and comes through the data channel or the approval's row.
+// announce tells the clients that a call has begun, or that it waits for the user's approval. The decision is bound to
+// the call by a nonce, and comes through the data channel or the approval's row.
 func (t *tools) announce(run *toolRun) toolEvent {
 	e := t.announcement(run)
 	t.tellAll(e)
