@@ -168,8 +168,8 @@ func (s *setup) claimHistory(ctx context.Context) ([]thread.Message, error) {
 }
 
 // sessionEnded records how long a session was that is billed by its length.
-func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, told bool) {
-	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, told)
+func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, reported bool) {
+	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, reported)
 	s.calls.cfg.Writer.PushLast(s.call.key, persistence.PutResponse{Response: done})
 	s.call.observer.TurnOver(Turn{Charges: []records.Response{done}})
 }

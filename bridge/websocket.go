@@ -39,7 +39,9 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	d.Handlers.Reach(media.StepChannel)
-	l := &socketLeg{Conn: conn, profile: w.client.Profile, told: told{prefix: d.ItemPrefix, limit: conn.MaxMessageSize}}
+	l := &socketLeg{
+		Conn: conn, profile: w.client.Profile, replayer: replayer{prefix: d.ItemPrefix, limit: conn.MaxMessageSize},
+	}
 	if err = d.Created(conn.ID()); err == nil {
 		l.history, err = d.History(ctx)
 	}
@@ -54,7 +56,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 
 type socketLeg struct {
 	*ws.Conn
-	told
+	replayer
 
 	profile ws.Profile
 }
@@ -78,7 +80,7 @@ func (l *socketLeg) Opening() [][]byte {
 
 func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 	if l.profile.History == ws.HistoryItems {
-		return l.told.Append(messages)
+		return l.replayer.Append(messages)
 	}
 	words := inWords(messages)
 	if words == "" {

@@ -142,8 +142,8 @@ func (t *Turn) open(ctx context.Context) error {
 			return err
 		}
 		if q := t.req.Queued; q != nil {
-			held, err := b.Queued.Send(q.ID, q.Attempt, true)
-			if err == nil && !held {
+			claimed, err := b.Queued.Send(q.ID, q.Attempt, true)
+			if err == nil && !claimed {
 				err = ErrUnclaimed
 			}
 			if err != nil {

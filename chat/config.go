@@ -215,21 +215,21 @@ func checkDefaults(raw json.RawMessage) error {
 		return nil
 	}
 	var d defaults
-	var given map[string]json.RawMessage // whose names, unlike those of d, must be exact
-	err := json.Unmarshal(raw, &given)
-	for name := range given {
+	var fields map[string]json.RawMessage // whose names, unlike those of d, must be exact
+	err := json.Unmarshal(raw, &fields)
+	for name := range fields {
 		if !slices.Contains([]string{"max_tokens", "temperature", "top_p"}, name) {
 			err = fmt.Errorf("there is no %.50q", name)
 		}
 	}
-	if given == nil && err == nil {
+	if fields == nil && err == nil {
 		err = errors.New("they are null")
 	}
 	if err = cmp.Or(err, json.Unmarshal(raw, &d)); err != nil {
 		return persistence.Invalid("defaults: they must be a JSON object with max_tokens, temperature and top_p: %v",
 			err)
 	}
-	limit, limited := given["max_tokens"]
+	limit, limited := fields["max_tokens"]
 	switch {
 	case limited && string(limit) != "null" && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
 		return persistence.Invalid("defaults: max_tokens is %d, it must be from 1 to %d", d.MaxTokens, 1<<20)

@@ -341,12 +341,12 @@ func saysTheSame(saved thread.Message, req TurnRequest) bool {
 			images++
 		}
 	}
-	words, given := req.Text, len(req.Images)+len(req.ImageIDs)
-	if n := len(req.Instructions); n > 0 && words == "" && given == 0 {
+	words, attached := req.Text, len(req.Images)+len(req.ImageIDs)
+	if n := len(req.Instructions); n > 0 && words == "" && attached == 0 {
 		words = req.Instructions[n-1]
 	}
 	words = strings.ReplaceAll(words, "\x00", "")
-	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == given
+	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == attached
 }
 
 // wayGrace is how long a message waits for the end of the turn that its client has just stopped.

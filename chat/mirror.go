@@ -173,7 +173,7 @@ func resultOf(turn string, m thread.Message) *Result {
 		return raw != nil && json.Unmarshal(raw, into) == nil
 	}
 	read(extraProvider, &result.Provider)
-	switch given := read(extraFinish, &result.Finish); {
+	switch finished := read(extraFinish, &result.Finish); {
 	case meta.Status == thread.StatusInterrupted:
 		result.Finish = FinishInterrupted
 	case meta.Status == thread.StatusFailed:
@@ -187,7 +187,7 @@ func resultOf(turn string, m thread.Message) *Result {
 			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider,
 			Message: cmp.Or(failure.Message, "The answer broke off."),
 		}
-	case !given:
+	case !finished:
 		result.Finish = FinishStop
 	case result.Finish == FinishToolCalls:
 		for _, p := range m.Parts {

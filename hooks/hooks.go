@@ -84,7 +84,7 @@ type Sender struct {
 
 	mu        sync.Mutex
 	receivers map[string]*receiver // with a goroutine
-	unsure    map[string]bool      // hooks of which it is not known whether something was claimed
+	inDoubt   map[string]bool      // hooks of which it is not known whether something was claimed
 	running   sync.WaitGroup
 }
 
@@ -101,7 +101,7 @@ func New(cfg Config) *Sender {
 	}
 	s := &Sender{
 		cfg: cfg, operator: map[string]webhook.Secret{}, post: cfg.Addresses.post, receivers: map[string]*receiver{},
-		unsure: map[string]bool{}, sending: make(chan struct{}, maxSending), writing: make(chan struct{}, maxWriting),
+		inDoubt: map[string]bool{}, sending: make(chan struct{}, maxSending), writing: make(chan struct{}, maxWriting),
 	}
 	for url, secret := range cfg.Operator {
 		s.operator[hooked.OperatorID(url)] = secret
@@ -142,7 +142,7 @@ func (s *Sender) Run(ctx context.Context) error {
 func (s *Sender) claimedPerhaps() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.unsure))
+	return slices.Collect(maps.Keys(s.inDoubt))
 }
 
 // serve has a goroutine look after a hook.
@@ -218,12 +218,12 @@ func (s *Sender) claim(ctx context.Context, id string, limit int, alone bool) (h
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && alone {
-		delete(s.unsure, id)
+		delete(s.inDoubt, id)
 	}
 	if err == nil {
 		return hook, claimed
 	}
-	s.unsure[id] = true
+	s.inDoubt[id] = true
 	if ctx.Err() == nil && !errors.Is(err, persistence.ErrUnavailable) {
 		s.cfg.Logger.Warn("deliveries not claimed", "hook_id", id, "error", err)
 	}

@@ -33,7 +33,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		row, err := b.q.GetApproval(b.ctx, a.ID, b.key.Thread, b.key.Owner)
 		if err == nil {
 			e := approvalEvent(approvalFromRow(&b.s.clock, row))
-			b.told.tell(b.key, e)
+			b.published.tell(b.key, e)
 			b.hooking.event(e, a.ID)
 		}
 		return err
@@ -89,7 +89,7 @@ func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, 
 	if approved {
 		outcome = thread.ApprovalApproved
 	}
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		at := dbtype.At(s.now())
 		t.tell(key, Event{Type: EventApprovalAnswered, Data: json.RawMessage("{}")})
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{

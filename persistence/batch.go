@@ -35,9 +35,9 @@ type Batch struct {
 	q   queries
 	key thread.Key
 	// changed is what watchers get after the commit, and told the events among it.
-	changed changeSet
-	told    told
-	hooking hooking
+	changed   changeSet
+	published transactionEvents
+	hooking   hooking
 }
 
 // changeSet collects what a transaction changes in a thread.
@@ -80,7 +80,7 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
 	return &Batch{
-		ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, hooking: hooking{tx: tx},
+		ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, published: transactionEvents{s: s}, hooking: hooking{tx: tx},
 		Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx),
 	}
 }
@@ -92,7 +92,7 @@ func (b *Batch) Tell(e Event) error { return b.tell(e, "") }
 func (b *Batch) tell(e Event, id string) error {
 	return b.do("tell of "+string(e.Type), func() error {
 		e, err := checkEvent(e)
-		b.told.tell(b.key, e)
+		b.published.tell(b.key, e)
 		b.hooking.event(e, id)
 		return err
 	})
@@ -101,21 +101,21 @@ func (b *Batch) tell(e Event, id string) error {
 func (b *Batch) tellOf(kind EventType, about map[string]string, id string) {
 	data, _ := json.Marshal(about) // text can always be encoded
 	e := Event{Type: kind, Data: data}
-	b.told.tell(b.key, e)
+	b.published.tell(b.key, e)
 	b.hooking.event(e, id)
 }
 
 // end comes last in the transaction.
 func (b *Batch) end() error {
-	told := b.told.entries
-	if b.told.entries = nil; b.changed.used {
-		b.told.tellOwner(EventThreadUpdated, b.key)
+	entries := b.published.entries
+	if b.published.entries = nil; b.changed.used {
+		b.published.tellOwner(EventThreadUpdated, b.key)
 	}
-	b.told.entries = append(b.told.entries, told...)
+	b.published.entries = append(b.published.entries, entries...)
 	if err := cmp.Or(b.tx.Err(), b.hooking.write()); err != nil {
 		return err
 	}
-	return b.told.log(b.ctx, b.q)
+	return b.published.log(b.ctx, b.q)
 }
 
 // announce notifies the watchers of the batch's changes.
@@ -136,8 +136,8 @@ func (b *Batch) announce() {
 	if s.shared && (n.drew || n.grew) {
 		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
 	}
-	b.told.committed()
-	s.Hooks.Fresh(b.hooking.told...)
+	b.published.committed()
+	s.Hooks.Fresh(b.hooking.notified...)
 }
 
 // do runs one write of the batch.

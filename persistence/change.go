@@ -167,7 +167,7 @@ func (c PutEvent) Size() int { return changeOverhead + len(c.Data) }
 func (c PutHook) Size() int { return changeOverhead + len(c.Data) }
 
 func (c PutMessage) apply(b *Batch, to *Applied) error {
-	if held, err := b.holds(c.Turn); err != nil || !held {
+	if claimed, err := b.holds(c.Turn); err != nil || !claimed {
 		return err
 	}
 	m, err := b.put(c.Message, c.Place)
@@ -202,7 +202,7 @@ func (c PutHook) apply(b *Batch, _ *Applied) error {
 }
 
 func (c PutDraft) apply(b *Batch, _ *Applied) error {
-	if held, err := b.holds(c.Turn); err != nil || !held {
+	if claimed, err := b.holds(c.Turn); err != nil || !claimed {
 		return err
 	}
 	return b.SaveDraft(c.Draft)

@@ -28,7 +28,7 @@ func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		n, err := disown(q)
 		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
 		t.tellOwner(EventThreadDeleted, key)

@@ -15,8 +15,8 @@ import (
 type hooking struct {
 	tx     *database.Tx
 	events []hooked.Event
-	// told are the hooks that get something.
-	told []string
+	// notified are the hooks that get something.
+	notified []string
 }
 
 // tell tells hooks of something, once for each about. data is called when all of the batch is written.
@@ -31,7 +31,7 @@ func (h *hooking) write() error {
 		if err != nil {
 			return err
 		}
-		h.told = append(h.told, hooks...)
+		h.notified = append(h.notified, hooks...)
 	}
 	return nil
 }

@@ -50,14 +50,15 @@ func checkEvent(e Event) (Event, error) {
 	return e, nil
 }
 
-// told are the events that a transaction causes. They are rows of the log with it, so none is lost with the process.
-type told struct {
+// transactionEvents are the events that a transaction causes. They are rows of the log with it, so none is lost with
+// the process.
+type transactionEvents struct {
 	s       *Store
 	entries []entry
 }
 
 // tell adds an event of a thread, and of its owner if such are told.
-func (t *told) tell(key thread.Key, e Event) {
+func (t *transactionEvents) tell(key thread.Key, e Event) {
 	t.entries = append(t.entries, t.s.outbox.entry(key, e))
 	var data map[string]json.RawMessage
 	if toOwner[e.Type] && json.Unmarshal(e.Data, &data) == nil && data != nil {
@@ -68,7 +69,7 @@ func (t *told) tell(key thread.Key, e Event) {
 }
 
 // tellOwner adds the event that a thread has changed.
-func (t *told) tellOwner(kind EventType, key thread.Key) {
+func (t *transactionEvents) tellOwner(kind EventType, key thread.Key) {
 	data, _ := json.Marshal(threadGone{key.Thread}) // a string
 	t.entries = append(t.entries, t.s.outbox.entry(ownerKey(key.Owner), Event{Type: kind, Data: data}))
 }
@@ -79,7 +80,7 @@ type threadGone struct {
 }
 
 // log writes the events in their transaction. Those of threads are read by other processes only.
-func (t *told) log(ctx context.Context, q queries) error {
+func (t *transactionEvents) log(ctx context.Context, q queries) error {
 	for _, e := range t.entries {
 		if !t.s.shared && e.key.Thread != "" {
 			continue
@@ -92,7 +93,7 @@ func (t *told) log(ctx context.Context, q queries) error {
 }
 
 // committed passes the events on after their transaction.
-func (t *told) committed() {
+func (t *transactionEvents) committed() {
 	for _, e := range t.entries {
 		switch {
 		case t.s.shared:
@@ -106,11 +107,11 @@ func (t *told) committed() {
 	}
 }
 
-// writeTold is write for a transaction that causes events.
-func (s *Store) writeTold(ctx context.Context, fn func(queries, *told) error) error {
-	var t told
+// writeEvents is write for a transaction that causes events.
+func (s *Store) writeEvents(ctx context.Context, fn func(queries, *transactionEvents) error) error {
+	var t transactionEvents
 	err := s.write(ctx, func(q queries) error {
-		t = told{s: s}
+		t = transactionEvents{s: s}
 		if err := fn(q, &t); err != nil {
 			return err
 		}

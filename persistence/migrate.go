@@ -123,7 +123,7 @@ func outdated(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.
 	if err != nil {
 		return false, err
 	}
-	has, known, err := p.GetVersions(ctx)
+	has, latest, err := p.GetVersions(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -133,9 +133,9 @@ func outdated(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.
 		return false, fmt.Errorf("its tables have version %d, and this program begins with %d: run voicebridge "+
 			"migrate of the last commit before version 0.1.0 (5eb90571) first", has, first)
 	}
-	if has > known {
+	if has > latest {
 		return false, fmt.Errorf("its tables have version %d, and this program knows none after %d: start the "+
-			"newer voicebridge that made them, or restore a copy of the database from before it", has, known)
+			"newer voicebridge that made them, or restore a copy of the database from before it", has, latest)
 	}
-	return has < known, nil
+	return has < latest, nil
 }

@@ -34,7 +34,7 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title),
 		CreatedAt: dbtype.At(s.now()),
 	}
-	err = s.writeTold(ctx, func(q queries, t *told) error {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) error {
 		_, err := q.CreateThread(ctx, p)
 		t.tellOwner(EventThreadCreated, thread.Key{Owner: owner, Thread: p.ID})
 		return err
@@ -145,7 +145,7 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
 	var row pgdb.Thread
-	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title),
@@ -168,7 +168,7 @@ func (s *Store) SetAssistant(
 		return Thread{}, fmt.Errorf("set assistant: %w", err)
 	}
 	var row pgdb.Thread
-	err := s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err := s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
 		p := pgdb.SetThreadAssistantParams{ID: key.Thread, Owner: key.Owner, AssistantID: a.ID, AssistantOwner: a.Owner}
 		if variables != nil {
@@ -203,7 +203,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 		return false, nil //nolint:nilerr // no such thread can exist
 	}
 	var n int64
-	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: searchForm(title),
 		})
@@ -218,19 +218,21 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 // ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
 func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		t.tellOwner(EventThreadUpdated, key)
 		return q.ResetThread(ctx, key.Thread, key.Owner)
 	})
 	return s.fail("reset thread", err)
 }
 
-// changeTold runs a change of a thread that must affect one row, and causes events.
-func (s *Store) changeTold(ctx context.Context, key thread.Key, change func(queries, *told) (int64, error)) error {
+// changeEvents runs a change of a thread that must affect one row, and causes events.
+func (s *Store) changeEvents(
+	ctx context.Context, key thread.Key, change func(queries, *transactionEvents) (int64, error),
+) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	return s.writeTold(ctx, func(q queries, t *told) error {
+	return s.writeEvents(ctx, func(q queries, t *transactionEvents) error {
 		n, err := change(q, t)
 		if err == nil && n == 0 {
 			err = ErrNotFound

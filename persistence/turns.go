@@ -108,7 +108,7 @@ func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, err
 }
 
 // holds reports whether a turn still has the thread, which is locked then. None always does.
-func (b *Batch) holds(turn string) (held bool, err error) {
+func (b *Batch) holds(turn string) (claims bool, err error) {
 	if turn == "" {
 		return true, nil
 	}
@@ -117,12 +117,12 @@ func (b *Batch) holds(turn string) (held bool, err error) {
 			return err
 		}
 		row, err := runningTurn(b.ctx, b.q, b.key)
-		if held = err == nil && row.ID == turn; errors.Is(b.s.fail("", err), ErrNotFound) {
+		if claims = err == nil && row.ID == turn; errors.Is(b.s.fail("", err), ErrNotFound) {
 			err = nil
 		}
 		return err
 	})
-	return held, err
+	return claims, err
 }
 
 // endTurn releases the thread. It changes nothing if the turn has lost the thread.

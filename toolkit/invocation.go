@@ -40,7 +40,7 @@ type Invocation struct {
 	Call  Call
 	Entry Entry
 
-	known               bool
+	found               bool
 	metadata            map[string]json.RawMessage
 	arguments           string          // masked
 	input, wholeInput   json.RawMessage // as JSON, masked and not
@@ -54,12 +54,12 @@ type Invocation struct {
 // Invoke begins a call. id becomes the id of its record; room limits the arguments in its part, in
 // bytes; 0 means four times [MaxKeptArguments]. If they do not fit, the part says so.
 func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invocation {
-	entry, known := r.Lookup(call.Name)
-	if !known {
+	entry, found := r.Lookup(call.Name)
+	if !found {
 		entry.Executor = ExecutorApp
 	}
 	room = cmp.Or(room, 4*MaxKeptArguments)
-	v := &Invocation{ID: id, Call: call, Entry: entry, known: known, status: thread.ToolCallRunning, startedAt: now}
+	v := &Invocation{ID: id, Call: call, Entry: entry, found: found, status: thread.ToolCallRunning, startedAt: now}
 	v.arguments = MaskArguments(call.Arguments)
 	v.input = inputJSON(v.arguments, room)
 	v.wholeInput = v.input

@@ -116,7 +116,7 @@ func (n Name) matches(name string) bool {
 // NeedsApproval reports whether the user must approve the call, because of the list or of its tool
 // ([Entry.Asks]). A call whose arguments cannot be read does not run anyway.
 func (v *Invocation) NeedsApproval(list Names) bool {
-	if !v.known || !v.Entry.Asks && !list.hasCall(v) {
+	if !v.found || !v.Entry.Asks && !list.hasCall(v) {
 		return false
 	}
 	_, _, err := parseArguments(v.Call.Arguments)

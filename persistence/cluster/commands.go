@@ -69,8 +69,8 @@ func commandError(err error) *CommandError {
 		return &CommandError{codeInvalid, strings.TrimPrefix(database.Reason(err), database.ErrInvalid.Error()+" ")}
 	}
 	failed := &CommandError{Message: err.Error()}
-	for code, known := range codes {
-		if errors.Is(err, known) {
+	for code, sentinel := range codes {
+		if errors.Is(err, sentinel) {
 			failed.Code = code
 		}
 	}

@@ -46,12 +46,12 @@ type Result struct {
 
 // Store keeps them in the database. It is safe for concurrent use.
 type Store struct {
-	db   database.DB
-	told func(hooks ...string)
+	db       database.DB
+	notified func(hooks ...string)
 }
 
 // New returns the Store of a database. told is called with the hooks that have something to deliver.
-func New(db database.DB, told func(hooks ...string)) *Store { return &Store{db, told} }
+func New(db database.DB, notified func(hooks ...string)) *Store { return &Store{db, notified} }
 
 // Claim takes an ended call that is to be read: while this process lives, no other one reads it, nor another call of
 // its owner. It must end with Done, Failed or GiveBack. alone means that this process reads none: what it has claimed
@@ -125,9 +125,9 @@ func (s *Store) GiveBack(ctx context.Context, c Claim) error {
 // end ends a claim. With a result, it tells hooks in the same transaction.
 func (s *Store) end(ctx context.Context, c Claim, p pgdb.FinishExtractionParams, r *Result) (found bool, err error) {
 	p.ID, p.Instance = c.CallID, c.instance
-	var told []string
+	var notified []string
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		told = nil
+		notified = nil
 		n, err := q.FinishExtraction(ctx, p)
 		if found = n > 0; err != nil || !found || r == nil {
 			return err
@@ -136,11 +136,11 @@ func (s *Store) end(ctx context.Context, c Claim, p pgdb.FinishExtractionParams,
 			return map[string]any{"call_id": c.CallID, "summary": r.Summary, "extracted": r.Extracted}, nil
 		}
 		tx := hooked.In(database.NewTx(ctx, s.db, q, c.Key))
-		told, err = tx.Tell(hooked.Event{Type: hooked.CallExtracted, About: c.CallID, Data: data})
+		notified, err = tx.Tell(hooked.Event{Type: hooked.CallExtracted, About: c.CallID, Data: data})
 		return err
 	})
 	if err == nil {
-		s.told(told...)
+		s.notified(notified...)
 	}
 	return found, s.db.Fail("save what was found in a call", err)
 }

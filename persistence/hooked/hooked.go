@@ -87,11 +87,11 @@ func CheckEvents(events []string) error {
 	}
 	for _, e := range events {
 		group, all := strings.CutSuffix(e, "*")
-		known := slices.ContainsFunc(Types, func(t string) bool {
+		valid := slices.ContainsFunc(Types, func(t string) bool {
 			return !all && t == e ||
 				all && (group == "" || strings.HasSuffix(group, ".") && strings.HasPrefix(t, group))
 		})
-		if !known {
+		if !valid {
 			return database.Invalid("events: %.60q is no event, nor a pattern such as call.*; there are %s", e,
 				strings.Join(Types, ", "))
 		}

@@ -229,7 +229,7 @@ func (q Tx) Close(id, messageID string) error {
 }
 
 // changeClaimed changes the row of a claim that is still held.
-func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
+func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (ours bool, err error) {
 	err = q.tx.Do(what, func() error {
 		row, ok, err := q.claimed(id, attempt)
 		if err != nil || !ok {
@@ -238,14 +238,14 @@ func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.Queued
 		if err := change(&row); err != nil {
 			return err
 		}
-		held = true
+		ours = true
 		return q.change(row)
 	})
-	return held, err
+	return ours, err
 }
 
 // claimed reads the row of a claim and reports whether the process on whose behalf this is still holds the claim.
-func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, err error) {
+func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, ours bool, err error) {
 	if err := q.tx.Lock(); err != nil {
 		return row, false, err
 	}
@@ -253,8 +253,8 @@ func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, 
 	if database.IsMissing(err) {
 		return row, false, nil
 	}
-	held = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.For
-	return row, held, err
+	ours = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.For
+	return row, ours, err
 }
 
 // Claimed names the claim of a message: its id, and the attempt that the claim is.
@@ -313,8 +313,8 @@ func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 // Requeue is Tx.Requeue for a message that was not sent. It returns false if it was, at the last moment.
 func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt int, r Requeue) (back bool, err error) {
 	err = database.Begin(ctx, s.db, key, func(tx *database.Tx) error {
-		row, held, err := In(tx).claimed(id, attempt)
-		if err == nil && held && row.State == string(Sending) {
+		row, ours, err := In(tx).claimed(id, attempt)
+		if err == nil && ours && row.State == string(Sending) {
 			back, err = In(tx).Requeue(id, attempt, r)
 		}
 		return err

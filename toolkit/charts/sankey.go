@@ -52,13 +52,13 @@ func checkSankey(in *sankeyInput) (figure, error) {
 	next := make([][]int, len(in.Nodes))
 	var flow span
 	for i, l := range in.Links {
-		source, known := index[l.Source]
-		if !known {
+		source, found := index[l.Source]
+		if !found {
 			return figure{}, fmt.Errorf("links[%d].source %q is not the id of a node", i, l.Source)
 		}
-		target, known := index[l.Target]
+		target, found := index[l.Target]
 		switch {
-		case !known:
+		case !found:
 			return figure{}, fmt.Errorf("links[%d].target %q is not the id of a node", i, l.Target)
 		case source == target:
 			return figure{}, fmt.Errorf("links[%d] joins the node %q to itself", i, l.Source)

@@ -209,11 +209,11 @@ func messageID(call toolkit.Call) string {
 func query(values url.Values, arguments []byte) (url.Values, error) {
 	decoder := json.NewDecoder(bytes.NewReader(arguments))
 	decoder.UseNumber()
-	var given map[string]any
-	if err := decoder.Decode(&given); err != nil {
+	var named map[string]any
+	if err := decoder.Decode(&named); err != nil {
 		return nil, errors.New("the arguments are not a JSON object")
 	}
-	for name, value := range given {
+	for name, value := range named {
 		values.Del(name)
 		list, ok := value.([]any)
 		if !ok || slices.ContainsFunc(list, func(v any) bool { _, text := plain(v); return !text }) {

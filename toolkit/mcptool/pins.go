@@ -50,17 +50,17 @@ const (
 // Tools that the configuration bars are pinned with the others, so that the operator can allow them
 // later: the server has had them all along.
 func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, error) {
-	known, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
+	earlier, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
 	if err != nil {
 		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
 	}
-	if len(known) == 0 || s.config.TrustChanges {
-		return listed, s.pin(ctx, known, slices.Concat(listed, barred))
+	if len(earlier) == 0 || s.config.TrustChanges {
+		return listed, s.pin(ctx, earlier, slices.Concat(listed, barred))
 	}
 	var offer []*tool
 	var held []Held
 	for _, t := range listed {
-		before, seen := known[t.remote]
+		before, seen := earlier[t.remote]
 		switch {
 		case !seen:
 			held = append(held, Held{Tool: t.def, Why: whyNew})
@@ -85,13 +85,13 @@ func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, err
 }
 
 // pin pins the current tools, and drops the pins of those that are gone.
-func (s *server) pin(ctx context.Context, known map[string]string, listed []*tool) error {
+func (s *server) pin(ctx context.Context, earlier map[string]string, listed []*tool) error {
 	change := map[string]string{}
-	for name := range known {
+	for name := range earlier {
 		change[name] = ""
 	}
 	for _, t := range listed {
-		if pin := pinOf(t.def); known[t.remote] == pin {
+		if pin := pinOf(t.def); earlier[t.remote] == pin {
 			delete(change, t.remote)
 		} else {
 			change[t.remote] = pin

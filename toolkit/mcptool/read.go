@@ -175,16 +175,16 @@ func firstObject(data []byte) (fields map[string]json.RawMessage, err error) {
 
 // params reads those of a request or notification.
 func (r *reading) params(method string, fields map[string]json.RawMessage) any {
-	given := take[map[string]json.RawMessage](r, fields, "params")
-	if given == nil {
+	params := take[map[string]json.RawMessage](r, fields, "params")
+	if params == nil {
 		return struct{}{}
 	}
 	if method != "notifications/progress" {
-		return given
+		return params
 	}
 	return map[string]any{
-		"progressToken": take[string](r, given, "progressToken"), "message": take[string](r, given, "message"),
-		"progress": take[float64](r, given, "progress"), "total": take[float64](r, given, "total"),
+		"progressToken": take[string](r, params, "progressToken"), "message": take[string](r, params, "message"),
+		"progress": take[float64](r, params, "progress"), "total": take[float64](r, params, "total"),
 	}
 }
 

@@ -39,7 +39,7 @@ type Dialer struct {
 	ClientPlays func() bool
 	Later       func(work func(ending <-chan struct{})) // see Dial
 	// Ended records how long a session was that is billed by its length, see Dial.
-	Ended func(rec records.Leg, route session.Route, length time.Duration, told bool)
+	Ended func(rec records.Leg, route session.Route, length time.Duration, reported bool)
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
 	// Told returns what a client is told about a dial that failed; nil tells nothing.
@@ -88,7 +88,7 @@ func (d *Dialer) Dial(
 			w, err := whole(ctx)
 			return w.Of(route), err
 		},
-		Ended: func(length time.Duration, told bool) { d.Ended(l.Record, l.Route, length, told) },
+		Ended: func(length time.Duration, reported bool) { d.Ended(l.Record, l.Route, length, reported) },
 		Use: func(upstream Upstream, route session.Route) {
 			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
 		},

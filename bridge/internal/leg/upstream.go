@@ -48,7 +48,7 @@ type Dial struct {
 	Created func(id string) error
 	// Ended takes how long a session was that is billed by its length, once that is known; told means that the upstream
 	// has said so.
-	Ended func(length time.Duration, told bool)
+	Ended func(length time.Duration, reported bool)
 	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
 	ClientPlays func() bool
 	// Later does work that outlives Dial: to hang up a session that nobody will use, perhaps one that the upstream

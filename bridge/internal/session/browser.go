@@ -75,7 +75,7 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost
 	}
-	delete(s.view.told, 0)
+	delete(s.view.shown, 0)
 	s.sendTo(0, s.view.session(0), false)
 	s.sendTo(0, s.view.redacted(s.view.updated, 0), false)
 	s.speech.heldTill = time.Time{} // nobody holds the button there

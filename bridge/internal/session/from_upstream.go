@@ -187,7 +187,7 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 	if e == nil {
 		return true
 	}
-	switch own, known := s.up.sent[e.EventID]; {
+	switch own, ours := s.up.sent[e.EventID]; {
 	case e.Code == codeSessionExpired:
 		s.lost(EndSessionExpired)
 	case e.Fatal():
@@ -202,7 +202,7 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 		}
 		s.sendError(*e, own.clientOf())
 		s.giveUp(EndUpstreamRefused)
-	case known:
+	case ours:
 		s.ownError(own, e)
 	case strings.HasPrefix(e.EventID, ownPrefix):
 		if strings.HasPrefix(e.EventID, ReplayPrefix) {

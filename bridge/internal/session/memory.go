@@ -11,8 +11,8 @@ import (
 type memory struct {
 	entries []entry
 	limit   int // how many messages a session gets
-	// known are the messages that existed before the call, including those forgotten since.
-	known map[string]bool
+	// ids are those of the messages that existed before the call, including those forgotten since.
+	ids map[string]bool
 }
 
 // entry is a message of the thread: of this call, or from before it.
@@ -23,9 +23,9 @@ type entry struct {
 }
 
 func newMemory(history []thread.Message, limit int) memory {
-	m := memory{limit: limit, known: make(map[string]bool)}
+	m := memory{limit: limit, ids: make(map[string]bool)}
 	for i := range history {
-		m.known[history[i].ID] = true
+		m.ids[history[i].ID] = true
 		m.entries = append(m.entries, entry{id: history[i].ID, old: &history[i]})
 	}
 	return m
@@ -40,10 +40,10 @@ func (m *memory) merge(messages []thread.Message) (added []thread.Message) {
 			at = i + 1
 			continue
 		}
-		if m.known[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == thread.StatusInProgress {
+		if m.ids[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == thread.StatusInProgress {
 			continue
 		}
-		m.known[msg.ID] = true
+		m.ids[msg.ID] = true
 		m.entries = slices.Insert(m.entries, at, entry{id: msg.ID, old: &msg})
 		at++
 		added = append(added, msg)

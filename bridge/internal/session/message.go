@@ -268,7 +268,7 @@ type item struct {
 	// when the upstream said so.
 	from, until time.Time
 	fromMS      int64
-	told        time.Time
+	reported    time.Time
 	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
 

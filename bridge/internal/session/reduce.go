@@ -35,7 +35,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter,
 		recording: sound,
 	}
-	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, told: make(map[int]*toldItems)}
+	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, shown: make(map[int]*shownItems)}
 	s.texts = texts{
 		line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message),
 	}

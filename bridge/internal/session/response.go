@@ -93,7 +93,7 @@ const (
 // stage records when a stage was first reached, and returns the message that stores it, nil if
 // there is none yet or nothing was recorded.
 func (r *response) stage(name string, at time.Time) *message {
-	if _, known := r.latency[name]; known || r.asked.IsZero() || at.IsZero() {
+	if _, is := r.latency[name]; is || r.asked.IsZero() || at.IsZero() {
 		return nil
 	}
 	latency := map[string]int64{name: max(at.Sub(r.asked).Milliseconds(), 0)}

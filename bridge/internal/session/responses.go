@@ -173,23 +173,23 @@ func (q *responses) unanswered() {
 			n.tries++
 		}
 	}
-	if given := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(given) > 0 {
-		q.sendCreateError(given, realtime.Error{
+	if dropped := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(dropped) > 0 {
+		q.sendCreateError(dropped, realtime.Error{
 			Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer.",
 		})
 	}
 }
 
 // giveUp removes the needs for which which is true, and returns them.
-func (q *responses) giveUp(which func(need) bool) (given []need) {
+func (q *responses) giveUp(which func(need) bool) (dropped []need) {
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
 		gone := which(n)
 		if gone {
-			given = append(given, n)
+			dropped = append(dropped, n)
 		}
 		return gone
 	})
-	return given
+	return dropped
 }
 
 // sendCreateError tells whoever is waiting for an answer why none comes: each of the client's events that asked for it.
@@ -229,8 +229,8 @@ func (q *responses) askForAnswer() {
 		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
 	}
 	if spent && !q.up.can.ResponseSettings { // it would call tools again
-		given := q.giveUp(func(need) bool { return true })
-		q.sendCreateError(given,
+		dropped := q.giveUp(func(need) bool { return true })
+		q.sendCreateError(dropped,
 			realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
 		return
 	}
@@ -321,9 +321,9 @@ func (q *responses) drop(itemID string) (waiting []need) {
 		q.typed = ""
 	}
 	refused := func(n need) bool { return n.id == itemID }
-	given := q.giveUp(refused)
+	dropped := q.giveUp(refused)
 	if !q.create.has(need{id: itemID}) {
-		waiting = given
+		waiting = dropped
 	}
 	for _, c := range []*creation{q.create, q.last} {
 		if c != nil {
@@ -358,12 +358,12 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		return
 	}
 	q.log(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
-	given := q.giveUp(c.has)
-	if len(given) == 0 {
-		given = c.needs // another response has answered them meanwhile
+	dropped := q.giveUp(c.has)
+	if len(dropped) == 0 {
+		dropped = c.needs // another response has answered them meanwhile
 	}
 	if !c.filler {
-		q.sendCreateError(given, *e)
+		q.sendCreateError(dropped, *e)
 	}
 }
 

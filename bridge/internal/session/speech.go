@@ -28,21 +28,21 @@ type speech struct {
 	heldFrom time.Time
 }
 
-// held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
-// commits it at the end; the upstream says nothing.
-func (p *speech) held() bool { return p.settings.noReply && p.now.Before(p.heldTill) }
+// talking reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins
+// and commits it at the end; the upstream says nothing.
+func (p *speech) talking() bool { return p.settings.noReply && p.now.Before(p.heldTill) }
 
 // going reports whether the caller is speaking, hands-free or in push to talk, or has words that are not transcribed
 // yet: only the present upstream session has heard them.
 func (p *speech) going() bool {
-	return p.held() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
+	return p.talking() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
 }
 
 // lost reports whether the last thing that the caller said is not known, as only the present upstream session has heard
 // it.
 func (p *speech) lost() bool {
 	last := p.transcript.memory.question()
-	return p.held() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing,
+	return p.talking() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing,
 		func(m *message) bool {
 			return m.id == last && !m.transcriptionBy.IsZero()
 		})
@@ -55,7 +55,7 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
 		if it != nil {
-			it.from, it.fromMS, it.told = p.began(ev), ev.AudioStartMS, p.now
+			it.from, it.fromMS, it.reported = p.began(ev), ev.AudioStartMS, p.now
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
@@ -263,8 +263,8 @@ func (p *speech) correct(it *item, ev *event) {
 		return
 	}
 	from := it.until.Add(-time.Duration(ev.AudioEndMS-it.fromMS) * time.Millisecond)
-	if told := it.told.Add(-leastSpoken); told.Before(from) {
-		from = told
+	if reported := it.reported.Add(-leastSpoken); reported.Before(from) {
+		from = reported
 	}
 	if from.Sub(it.from) > leastSpoken { // less may be due to the way of the event
 		it.from = from

@@ -102,14 +102,14 @@ func (s *State) switchOver() {
 	}
 	before := s.record.Upstream
 	s.adopt()
-	gap, held, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
+	gap, waited, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
 	if !r.lostAt.IsZero() {
-		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
+		gap, waited, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
 	renewed := renewedEvent{
 		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Images: s.up.can.Images,
-		Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost),
+		Unheard: s.answers.questionLost || !s.away && (waited > heldSpeech || r.reason == EndUpstreamLost),
 	}
 	if s.record.Upstream != before {
 		renewed.Upstream = s.record.Upstream

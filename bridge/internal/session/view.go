@@ -22,12 +22,12 @@ type view struct {
 	client     *clientTools
 	// created and updated are the session.created and the latest session.updated, as the upstream sent them.
 	created, updated []byte
-	// told are the items that the clients were told of.
-	told map[int]*toldItems
+	// shown are the items that the clients were told of.
+	shown map[int]*shownItems
 }
 
-// toldItems are the items of which a client was told.
-type toldItems struct {
+// shownItems are the items of which a client was told.
+type shownItems struct {
 	before map[string]string // by the item, the one before it
 	last   string
 	// made is the last item that the client has created.
@@ -41,11 +41,11 @@ type toldItems struct {
 const inFlight = 2 * time.Second
 
 // toldTo returns what a client was told.
-func (v *view) toldTo(side int) *toldItems {
-	if v.told[side] == nil {
-		v.told[side] = &toldItems{before: make(map[string]string)}
+func (v *view) toldTo(side int) *shownItems {
+	if v.shown[side] == nil {
+		v.shown[side] = &shownItems{before: make(map[string]string)}
 	}
-	return v.told[side]
+	return v.shown[side]
 }
 
 // note records what an event has told a client.
@@ -65,7 +65,7 @@ func (v *view) note(side int, ev *event, visible []byte) {
 
 // deleted takes that the clients know that an item is gone.
 func (v *view) deleted(id string) {
-	for _, t := range v.told {
+	for _, t := range v.shown {
 		if t.last == id {
 			t.last = t.before[id]
 		}
@@ -310,7 +310,7 @@ func (v *view) ofSidebands(ev *event) [][]byte {
 	}
 	views := make([][]byte, len(v.sidebands))
 	for i, side := range v.sidebands {
-		if side.told {
+		if side.welcomed {
 			views[i] = v.of(ev, side.id)
 		}
 	}
