@@ -112,8 +112,8 @@ func (h hangUps) hangUp(ctx context.Context, l records.Leg) error {
 		endedSession(h.cfg, l, call.Model, length, reported))
 }
 
-// endedSession returns the record of what a session has cost that was so long; told means that the upstream has said
-// so.
+// endedSession returns the record of what a session has cost that was so long; reported means that the upstream has
+// said so.
 func endedSession(cfg *Config, l records.Leg, model string, length time.Duration, reported bool) records.Response {
 	seconds := math.Round(max(length.Seconds(), 0)*1000) / 1000
 	usage := realtime.Usage{

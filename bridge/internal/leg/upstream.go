@@ -46,8 +46,8 @@ type Dial struct {
 	// Created is called with the upstream's id of the session, before any media flows, so that
 	// it can be saved: a session left by a crash can then be hung up.
 	Created func(id string) error
-	// Ended takes how long a session was that is billed by its length, once that is known; told means that the upstream
-	// has said so.
+	// Ended takes how long a session was that is billed by its length, once that is known; reported means that the
+	// upstream has said so.
 	Ended func(length time.Duration, reported bool)
 	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
 	ClientPlays func() bool

@@ -264,8 +264,8 @@ type item struct {
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
 	message *message
-	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count, and told
-	// when the upstream said so.
+	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count, and
+	// reported when the upstream said so.
 	from, until time.Time
 	fromMS      int64
 	reported    time.Time
