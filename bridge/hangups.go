@@ -120,6 +120,7 @@ func endedSession(cfg *Config, l records.Leg, model string, length time.Duration
 		Type: "duration", Seconds: seconds, Raw: toolkit.Encode(map[string]any{"type": "duration", "seconds": seconds}),
 	}
 	rec := (&session.Config{TranscriptionCost: cfg.TranscriptionCost}).SessionRecord(l, model, &usage)
-	rec.Status, rec.FinishedAt, rec.Estimated = realtime.ResponseCompleted, new(time.Now()), !reported
+	rec.Status, rec.FinishedAt = realtime.ResponseCompleted, new(time.Now())
+	rec.Estimated = !reported
 	return rec
 }

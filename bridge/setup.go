@@ -219,7 +219,8 @@ func (s *setup) prepare(ctx context.Context) error {
 func (s *setup) answeredBy(name string) {
 	route, _ := s.cfg.route(name) // it is one of them
 	s.own.Session = s.own.Session.With(route.settled(s.cfg.Session))
-	s.record.Upstream, s.record.Model, s.record.Voice = name, s.own.Session.Model, s.own.Session.Voice
+	s.record.Upstream, s.record.Model = name, s.own.Session.Model
+	s.record.Voice = s.own.Session.Voice
 }
 
 // save saves the new call, if the owner may have one more, with the session if there is one.
@@ -349,10 +350,12 @@ func (s *setup) state(now time.Time) *session.State {
 		limit, can = s.up.Leg.MaxMessageSize(), s.up.Leg.Can()
 		c.images.limit.Store(int64(limit))
 	}
-	c.dialer, c.first, c.dialing = &s.dialer, s.up, s.dialing
+	c.dialer, c.first = &s.dialer, s.up
+	c.dialing = s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.observer = c.observer
-	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.thread, c.tools.approvals = cfg.Store, cfg.Store
+	c.onTurn, c.onCount = cfg.OnTurn, cfg.OnCount
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry,
 		toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})

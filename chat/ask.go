@@ -17,7 +17,8 @@ import (
 func (c *Config) ask(
 	ctx context.Context, key thread.Key, provider llm.Provider, record records.Response, req llm.Request, limit int,
 ) (string, error) {
-	record.ID, record.Model, record.Status, record.CreatedAt = persistence.NewID(), req.Model, "completed", time.Now()
+	record.ID, record.Model = persistence.NewID(), req.Model
+	record.Status, record.CreatedAt = "completed", time.Now()
 	var answer strings.Builder
 	var usage llm.Usage
 	for d, err := range provider.Stream(ctx, req) {

@@ -33,7 +33,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 		return err
 	}
 	if t.req.Session {
-		t.req.NoServerTools, t.req.Discard, t.req.Client = true, true, &ClientTools{Tools: model.tools}
+		t.req.NoServerTools, t.req.Discard = true, true
+		t.req.Client = &ClientTools{Tools: model.tools}
 	}
 	saved, err := savedImages(ctx, t.cfg.Store, t.req.Key, t.req.ImageIDs)
 	if err != nil {

@@ -120,7 +120,8 @@ const eventToolProgress persistence.EventType = "tool_progress"
 // progress reports a tool's progress.
 func (t *tools) progress(c *call, chunk toolkit.Chunk) {
 	e := c.event()
-	e.Message, e.Percent, e.Data = chunk.Message, chunk.Percent, chunk.Data
+	e.Message, e.Percent = chunk.Message, chunk.Percent
+	e.Data = chunk.Data
 	t.draft.emit(Event{Type: EventToolProgress, Call: e})
 	t.draft.publish(eventToolProgress, map[string]any{
 		"tool_call_id": c.Call.ID, "name": c.Call.Name, "executor": c.Entry.Executor,

@@ -269,7 +269,9 @@ func (d *Door) turn(ctx context.Context, req TurnRequest, mode Mode) (*Turn, err
 
 // again returns a request that has a saved message answered again.
 func (r TurnRequest) again(id string) TurnRequest {
-	r.Text, r.Images, r.ImageIDs, r.Parts, r.Extra = "", nil, nil, nil, nil
+	r.Text, r.Images = "", nil
+	r.ImageIDs, r.Parts = nil, nil
+	r.Extra = nil
 	r.Saved, r.MessageID = true, id
 	return r
 }

@@ -53,8 +53,10 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 	all := used.InputTokens + used.OutputTokens
 	meta.Usage = toolkit.Encode(usage{used.CachedTokens, used.InputTokens, used.OutputTokens, all})
 	r := &t.result
-	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), used
-	r.Status, r.Finish, r.Err, r.Provider = status, finish, failure, t.prompt.provider
+	r.TurnID, r.MessageID = t.id, t.message
+	r.Text, r.Usage = d.msg.Text(), used
+	r.Status, r.Finish = status, finish
+	r.Err, r.Provider = failure, t.prompt.provider
 	r.Shutdown = status == thread.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }
 

@@ -207,7 +207,8 @@ func units(all []entry) []unit {
 // arrives at the same beginning as the one before, unless it has to trim itself.
 func (h HistoryConfig) trim(all []entry) []entry {
 	turns := units(all)
-	start, total, answered := 0, 0, 0
+	start, total := 0, 0
+	answered := 0
 	for n, u := range turns {
 		total += u.opening
 		tokens, count := h.MaxTokens, h.MaxTurns

@@ -103,7 +103,8 @@ func (r *mirror) results(parts []thread.Part) {
 			continue
 		}
 		e := callOf(p)
-		e.Input, e.Output, e.Error = nil, p.Output, p.ErrorText
+		e.Input, e.Output = nil, p.Output
+		e.Error = p.ErrorText
 		r.once(fmt.Sprint("result ", i), Event{Type: EventToolOutput, Call: e})
 	}
 }
@@ -119,7 +120,8 @@ func (r *mirror) ask(p thread.Part) {
 // decide sends the decision on a question.
 func (r *mirror) decide(p thread.Part, d toolkit.Decision) {
 	e := callOf(p)
-	e.Input, e.Approved, e.Reason = nil, d.Approved, d.Reason
+	e.Input, e.Approved = nil, d.Approved
+	e.Reason = d.Reason
 	r.once("decision "+p.ToolCallID, Event{Type: EventToolDecided, Call: e})
 }
 
@@ -152,7 +154,8 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 			r.decide(p, toolkit.Decision{Approved: d.Approved, Reason: d.Reason})
 		case e.Type == eventToolProgress:
 			call := callOf(p)
-			call.Input, call.Message, call.Percent, call.Data = nil, d.Message, d.Percent, d.Data
+			call.Input, call.Message = nil, d.Message
+			call.Percent, call.Data = d.Percent, d.Data
 			r.send(Event{Type: EventToolProgress, MessageID: r.message, Call: call})
 		}
 	}

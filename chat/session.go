@@ -330,7 +330,8 @@ func snapshot(m *thread.Message) []SessionMessage {
 			all = append(all, SessionMessage{Role: llm.RoleAssistant, Content: said, ToolCalls: calls})
 			all = append(all, outputs...)
 		}
-		texts, calls, outputs = nil, nil, nil
+		texts, calls = nil, nil
+		outputs = nil
 	}
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {

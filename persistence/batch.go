@@ -53,7 +53,8 @@ type changeSet struct {
 func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	first := t.NextSeq - amount
 	if !n.drew {
-		n.drew, n.prev, n.messages = true, first-1, map[string]thread.Message{}
+		n.drew, n.prev = true, first-1
+		n.messages = map[string]thread.Message{}
 	}
 	n.next = t.NextSeq - 1
 	return first
@@ -120,7 +121,8 @@ func (b *Batch) end() error {
 
 // announce notifies the watchers of the batch's changes.
 func (b *Batch) announce() {
-	s, key, n := b.s, b.key, b.changed
+	s, key := b.s, b.key
+	n := b.changed
 	if n.drew && s.hub.watched(key) {
 		changed := make([]thread.Message, 0, len(n.messages))
 		for _, m := range n.messages {
@@ -339,7 +341,8 @@ func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.M
 	if err != nil {
 		return thread.Message{}, err
 	}
-	row.Seq, row.Role, row.CreatedAt = kept.Seq, kept.Role, kept.CreatedAt
+	row.Seq, row.Role = kept.Seq, kept.Role
+	row.CreatedAt = kept.CreatedAt
 	return b.saved(m, row, revision)
 }
 

@@ -40,8 +40,10 @@ func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
 		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
 	d := &m.Metadata
-	d.Source, d.Status, d.CallID, d.ItemID = thread.Source(r.Source), thread.Status(r.Status), r.CallID, r.ItemID
-	d.Model, d.Voice, d.HeardText, d.AudioEndMS = r.Model, r.Voice, r.HeardText, r.AudioEndMs
+	d.Source, d.Status = thread.Source(r.Source), thread.Status(r.Status)
+	d.CallID, d.ItemID = r.CallID, r.ItemID
+	d.Model, d.Voice = r.Model, r.Voice
+	d.HeardText, d.AudioEndMS = r.HeardText, r.AudioEndMs
 	d.CreatedAt, d.Seq = r.CreatedAt.Time, r.Seq
 	return m, nil
 }

@@ -21,7 +21,8 @@ func (v *Invocation) part(input json.RawMessage, result Result) thread.Part {
 	if !v.found || v.Entry.Executor != ExecutorApp {
 		p = thread.DynamicToolPart(name)
 	}
-	p.ToolCallID, p.State, p.Input = v.Call.ID, thread.ToolInputAvailable, input
+	p.ToolCallID, p.State = v.Call.ID, thread.ToolInputAvailable
+	p.Input = input
 	own := map[string]any{}
 	switch {
 	case !v.Done():

@@ -148,7 +148,8 @@ func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
 	if s.m.SentAt != nil {
 		req.Saved = true // and needs another answer
 	} else {
-		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs
+		req.Text, req.Extra = s.m.Text, s.extra()
+		req.ImageIDs = s.m.ImageIDs
 	}
 	if s.inCall {
 		s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))

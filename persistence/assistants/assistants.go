@@ -118,7 +118,9 @@ func readPlace(cursor string) (p place, err error) {
 func fromShort(r pgdb.ListAssistantsForRow, owner string) assistant.Assistant {
 	var a assistant.Assistant
 	_ = json.Unmarshal([]byte(r.Data), &a) // Create and Change wrote it
-	a.ID, a.Owner, a.Shared, a.CreatedAt, a.UpdatedAt = r.ID, r.Owner, r.Shared, r.CreatedAt.Time, r.UpdatedAt.Time
+	a.ID, a.Owner = r.ID, r.Owner
+	a.Shared, a.CreatedAt = r.Shared, r.CreatedAt.Time
+	a.UpdatedAt = r.UpdatedAt.Time
 	return shownTo(a, owner)
 }
 
@@ -224,7 +226,8 @@ func (s *Store) Create(
 		return a, fmt.Errorf("create assistant: %w",
 			database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
-	a.Owner, a.Secret, a.CreatedAt = owner, newSecret(), dbtype.At(s.db.Now()).Time
+	a.Owner, a.Secret = owner, newSecret()
+	a.CreatedAt = dbtype.At(s.db.Now()).Time
 	a.UpdatedAt = a.CreatedAt
 	err := s.db.Write(ctx, func(q database.Queries) error {
 		n, err := q.CountAssistants(ctx, owner)

@@ -204,7 +204,8 @@ func (s *Store) Finish(ctx context.Context, d Delivery, o Outcome) (after Delive
 
 // after returns the delivery after an attempt that ended at a time.
 func (d Delivery) after(o Outcome, now time.Time) Delivery {
-	d.LastStatus, d.LastError, d.NextAt = o.Status, thread.CleanText(o.Error[:min(len(o.Error), maxError)]), nil
+	d.LastStatus, d.LastError = o.Status, thread.CleanText(o.Error[:min(len(o.Error), maxError)])
+	d.NextAt = nil
 	if o.good() {
 		d.State = Delivered
 		return d

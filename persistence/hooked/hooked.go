@@ -114,7 +114,8 @@ func (s *Store) Add(ctx context.Context, h Hook) (Hook, error) {
 	if err := h.check(); err != nil {
 		return h, err
 	}
-	h.ID, h.CreatedAt, h.OffReason = database.NewID(), dbtype.At(s.db.Now()).Time, ""
+	h.ID, h.CreatedAt = database.NewID(), dbtype.At(s.db.Now()).Time
+	h.OffReason = ""
 	err := s.db.Write(ctx, func(q database.Queries) error {
 		if err := q.LockOwner(ctx, "hooks", h.Owner); err != nil {
 			return err

@@ -130,7 +130,8 @@ func (w Tx) save(i Image, quota int64) (Image, error) {
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
-	ctx, q, key := w.tx.Ctx, w.tx.Q, w.tx.Key
+	ctx, q := w.tx.Ctx, w.tx.Q
+	key := w.tx.Key
 	i.ID = database.NewID()
 	if quota > 0 {
 		if err := q.LockOwner(ctx, "images", key.Owner); err != nil {

@@ -64,7 +64,8 @@ func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (clai
 		if err != nil || row.ID == "" {
 			return err
 		}
-		row.State, row.Attempts, row.Instance, row.NotBefore = string(Sending), row.Attempts+1, s.db.Instance(), nil
+		row.State, row.Attempts = string(Sending), row.Attempts+1
+		row.Instance, row.NotBefore = s.db.Instance(), nil
 		m, err := fromRow(row, q.change(row))
 		if err == nil {
 			claim.Message = &m
@@ -223,7 +224,8 @@ func (q Tx) Close(id, messageID string) error {
 	if err != nil {
 		return err
 	}
-	row.State, row.Error, row.Instance = string(Sent), "", ""
+	row.State, row.Error = string(Sent), ""
+	row.Instance = ""
 	row.SentAt = new(dbtype.At(q.tx.Now()))
 	return q.change(row)
 }
@@ -296,7 +298,8 @@ type Requeue struct {
 // message removed.
 func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 	return q.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
-		row.State, row.Instance, row.Error = string(Waiting), "", thread.CleanText(r.Error)
+		row.State, row.Instance = string(Waiting), ""
+		row.Error = thread.CleanText(r.Error)
 		if r.Error == "" {
 			row.Attempts--
 		}

@@ -208,7 +208,8 @@ func (s *Store) Edit(ctx context.Context, key thread.Key, id, text string) (m Me
 		if err != nil {
 			return err
 		}
-		row.Message, row.Error, row.NotBefore = thread.CleanText(text), "", nil
+		row.Message, row.Error = thread.CleanText(text), ""
+		row.NotBefore = nil
 		// the old text is in the thread, or in a spool: this is another message
 		if row.SentAt != nil || row.Attempts > 0 {
 			row.SentAt, row.MessageID = nil, database.NewID()

@@ -15,8 +15,8 @@ const (
 	batchBytes = 256 << 10
 	// maxWaiting is how many bytes of a thread's changes may wait to be written: more are not taken.
 	maxWaiting = 16 << 20
-	// Text added to messages in progress, and responses that begin, are written at multiples of gather, so that those
-	// of all calls go into one transaction. Any other change of the same thread takes them along.
+	// Text added to messages in progress, and responses that begin, are written at multiples of gather, so that those of
+	// all calls go into one transaction. Any other change of the same thread takes them along.
 	gather = 250 * time.Millisecond
 	// moment is how long a finished message whose response is about to end waits for that.
 	moment = 20 * time.Millisecond
@@ -233,8 +233,7 @@ func (q *queue) take(by time.Time) (taken []batch) {
 			continue
 		}
 		size += l.bytes
-		taken = append(taken,
-			batch{lane: l, due: l.due, ThreadChanges: persistence.ThreadChanges{Key: l.key, Changes: l.waiting}})
+		taken = append(taken, batch{lane: l, due: l.due, ThreadChanges: persistence.ThreadChanges{Key: l.key, Changes: l.waiting}})
 		l.taken, l.waiting, l.bytes = l.pushed, nil, 0
 		clear(l.index)
 	}

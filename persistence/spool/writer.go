@@ -59,11 +59,10 @@ type Config struct {
 	Slow time.Duration
 	// Logger may be nil.
 	Logger *slog.Logger
-	// Saved is called, never concurrently, with messages that are now in the database. It must not block; it may be
-	// nil.
+	// Saved is called, never concurrently, with messages that are now in the database. It must not block; it may be nil.
 	Saved func(key thread.Key, messages []thread.Message)
-	// Observe is called, never concurrently, after each attempt to save changes of a thread. It must not block; it may
-	// be nil.
+	// Observe is called, never concurrently, after each attempt to save changes of a thread. It must not block; it may be
+	// nil.
 	Observe func(Attempt)
 	// Delayed is called with the number of changes that wait in the file because the database has
 	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it may
@@ -143,13 +142,11 @@ func (w *Writer) Push(key thread.Key, changes ...persistence.Change) bool {
 // PushLast is Push for what must be said last, whatever is waiting.
 func (w *Writer) PushLast(key thread.Key, changes ...persistence.Change) {
 	if !w.queue.push(math.MaxInt, key, changes) {
-		w.cfg.Logger.Error("changes of a thread lost, they came too late", "thread_id", key.Thread,
-			"changes", len(changes))
+		w.cfg.Logger.Error("changes of a thread lost, they came too late", "thread_id", key.Thread, "changes", len(changes))
 	}
 }
 
-// Save is Push, and returns when the changes are in the database or in the file. After an error they may still be
-// saved.
+// Save is Push, and returns when the changes are in the database or in the file. After an error they may still be saved.
 func (w *Writer) Save(ctx context.Context, key thread.Key, changes ...persistence.Change) error {
 	if !w.Push(key, changes...) {
 		return fmt.Errorf("save changes: %w", ErrFull)
@@ -213,8 +210,7 @@ func (w *Writer) Run(ctx context.Context) error {
 			d := running
 			running = nil
 			if err := w.drained(d); err != nil {
-				w.cfg.Logger.Warn("changes of threads are waiting in the spool", "changes", w.file.pending,
-					"error", err)
+				w.cfg.Logger.Warn("changes of threads are waiting in the spool", "changes", w.file.pending, "error", err)
 				retry = time.After(pause.NextBackOff())
 				break
 			}
@@ -433,8 +429,7 @@ func (w *Writer) end(running *drain) (err error) {
 		err, running = w.drained(running), nil
 	}
 	if err != nil {
-		w.cfg.Logger.Warn("changes of threads stay in the spool until the next start", "changes", w.file.pending,
-			"error", err)
+		w.cfg.Logger.Warn("changes of threads stay in the spool until the next start", "changes", w.file.pending, "error", err)
 	}
 	err = nil
 	if lost := w.queue.rest(); lost > 0 {

@@ -136,7 +136,8 @@ func (s *seriesSet) add(point, index int, name string, value float64) error {
 		if i == maxSeries {
 			return fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", point, index, maxSeries)
 		}
-		s.names, s.totals, s.at = append(s.names, name), append(s.totals, 0), append(s.at, 0)
+		s.names, s.totals = append(s.names, name), append(s.totals, 0)
+		s.at = append(s.at, 0)
 	}
 	if s.at[i] == point+1 {
 		return fmt.Errorf("data[%d].series[%d].seriesName: the point has the series %q twice", point, index, name)

@@ -145,7 +145,8 @@ func parseServer(name string, data []byte, env lookup) (s Server, warnings []str
 		return s, nil, err
 	}
 	s = e.Server
-	s.ClientID, s.ClientSecret, s.Scopes = e.OAuth.ClientID, e.OAuth.ClientSecret, e.OAuth.Scopes
+	s.ClientID, s.ClientSecret = e.OAuth.ClientID, e.OAuth.ClientSecret
+	s.Scopes = e.OAuth.Scopes
 	for _, n := range []int{
 		len(s.Args), len(s.Env), len(s.Headers), len(s.AllowedTools) + len(s.DeniedTools), len(s.Scopes),
 	} {

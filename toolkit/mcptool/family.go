@@ -191,7 +191,8 @@ func (f *family) begin(owner string, before *member) *member {
 		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.owner, m.server.reach, m.server.carry = owner, f.lend, f.carry
+	m.server.owner, m.server.reach = owner, f.lend
+	m.server.carry = f.carry
 	if f.config.Auth == AuthOAuth {
 		m.server.token, m.server.widen = m.token, m.widen
 	}

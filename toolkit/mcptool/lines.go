@@ -141,7 +141,9 @@ func (e *events) line(line []byte, long bool) []byte {
 // event returns the event that is complete, and begins the next one.
 func (e *events) event() []byte {
 	now := *e
-	e.name, e.id, e.retry, e.data, e.long = "", "", "", nil, false
+	e.name, e.id = "", ""
+	e.retry, e.data = "", nil
+	e.long = false
 	var head []byte
 	if now.id != "" && !e.older {
 		e.resumable = true

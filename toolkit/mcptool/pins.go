@@ -115,7 +115,8 @@ func (t *tool) asPinned(text string) (*tool, error) {
 		return nil, err
 	}
 	old := *t
-	old.def.Description, old.def.Parameters, old.asks = p.Description, p.Parameters, true
+	old.def.Description, old.def.Parameters = p.Description, p.Parameters
+	old.asks = true
 	// By now the server may accept other arguments than these.
 	old.unchecked = toolkit.CheckParameters(p.Parameters) != nil
 	return &old, nil

@@ -265,7 +265,8 @@ func (k *keeper) keep(kind, uri, mediaType, text string, raw json.RawMessage) (w
 		why = "it could not be kept"
 	} else {
 		word = fmt.Sprintf("[%s, %s]", name, saved.MediaType)
-		piece["image_id"], piece["mimeType"], piece["url"] = saved.ID, saved.MediaType, saved.URL
+		piece["image_id"], piece["mimeType"] = saved.ID, saved.MediaType
+		piece["url"] = saved.URL
 		if saved.Width > 0 {
 			piece["width"], piece["height"] = saved.Width, saved.Height
 			word = fmt.Sprintf("[%s, %s, %d×%d]", name, saved.MediaType, saved.Width, saved.Height)

@@ -99,7 +99,8 @@ func (s *server) move(l *link, why error) {
 func (s *server) use(ctx context.Context, other *link) (*link, error) {
 	for {
 		s.mu.Lock()
-		l, err, moved := s.link, s.err, s.moved
+		l, err := s.link, s.err
+		moved := s.moved
 		if l != nil && l != other {
 			l.calls++
 			s.mu.Unlock()

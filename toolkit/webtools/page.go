@@ -62,7 +62,8 @@ func readHTML(address *url.URL, source string) article {
 	parser := readability.NewParser()
 	found, err := parser.ParseDocument(doc, address)
 	if err == nil && found.Node != nil {
-		a.title, a.author, a.site = plainLine(found.Title()), plainLine(found.Byline()), plainLine(found.SiteName())
+		a.title, a.author = plainLine(found.Title()), plainLine(found.Byline())
+		a.site = plainLine(found.SiteName())
 		if at, err := found.PublishedTime(); err == nil {
 			a.published = at.UTC().Format(time.RFC3339)
 		}

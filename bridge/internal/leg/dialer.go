@@ -90,7 +90,8 @@ func (d *Dialer) Dial(
 		},
 		Ended: func(length time.Duration, reported bool) { d.Ended(l.Record, l.Route, length, reported) },
 		Use: func(upstream Upstream, route session.Route) {
-			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
+			l.upstream, l.Route = upstream, route
+			l.Record.Upstream = upstream.Name()
 		},
 		Created: func(id string) error {
 			l.Record.UpstreamID = id

@@ -35,7 +35,8 @@ func (s *State) configureEarly() {
 func (s *State) adopt() {
 	if to := s.up.route; to.Name != "" {
 		s.Session = s.Session.With(to)
-		s.record.Upstream, s.record.Model, s.record.Voice = to.Name, s.Session.Model, s.Session.Voice
+		s.record.Upstream, s.record.Model = to.Name, s.Session.Model
+		s.record.Voice = s.Session.Voice
 	}
 	s.record.UpstreamCallID = s.up.id
 	s.saveCall()

@@ -38,7 +38,8 @@ func (s *State) browserGone(why EndReason, grace time.Duration) {
 		s.end(why)
 		return
 	}
-	s.away, s.browserLeg.by, s.browserLeg.why = true, s.now.Add(grace), why
+	s.away, s.browserLeg.by = true, s.now.Add(grace)
+	s.browserLeg.why = why
 	s.do(Gate{Open: false})
 	if s.listening() {
 		s.playback.stopUnheard(s.answers.active, s.playback.playing)
@@ -70,7 +71,8 @@ func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return
 	}
-	s.browserLeg.gen, s.browserLeg.connected, s.BrowserLimit, s.BrowserPlays = in.Gen, false, in.Limit, in.Plays
+	s.browserLeg.gen, s.browserLeg.connected = in.Gen, false
+	s.BrowserLimit, s.BrowserPlays = in.Limit, in.Plays
 	if s.away {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost

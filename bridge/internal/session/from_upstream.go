@@ -131,7 +131,8 @@ func (s *State) updated(ev *event) (who audience) {
 
 // ready begins the live part of a call: the first session is configured.
 func (s *State) ready() {
-	s.phase, s.up.stage, s.up.began = live, ready, s.now
+	s.phase, s.up.stage = live, ready
+	s.up.began = s.now
 	if e := s.complaint; e != nil {
 		s.complaint = nil
 		s.sendError(*e)

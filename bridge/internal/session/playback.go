@@ -95,14 +95,18 @@ func (p *playback) audioStopped(responseID string) {
 	p.reset()
 }
 
-func (p *playback) reset() { p.playing, p.startedAt, p.guessed = "", time.Time{}, false }
+func (p *playback) reset() {
+	p.playing, p.startedAt = "", time.Time{}
+	p.guessed = false
+}
 
 // firstWords takes the first words of an answer as its beginning, if the upstream does not report when audio begins.
 func (p *playback) firstWords(r *response) {
 	if p.reported || r == nil || p.playing == r.id {
 		return
 	}
-	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
+	p.playing, p.startedAt = r.id, p.now
+	p.guessed, p.started = true, true
 	r.heard = p.now
 	if !r.asked.IsZero() {
 		p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})

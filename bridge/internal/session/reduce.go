@@ -67,7 +67,8 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 
 // Abort ends a call whose state is broken, and saves what it can.
 func (s *State) Abort(now time.Time) []Effect {
-	s.now, s.effects, s.reason = now, nil, EndInternal
+	s.now, s.effects = now, nil
+	s.reason = EndInternal
 	s.finish()
 	return s.effects
 }

@@ -70,7 +70,10 @@ func (q *responses) newResponse(id string, made *realtime.Response) *response {
 }
 
 // turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
-func (q *responses) turnEnded(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
+func (q *responses) turnEnded(at time.Time) {
+	q.asked, q.committed = at, time.Time{}
+	q.reached = nil
+}
 
 // handOn passes what a response was to answer on to the next one, if it made only tool calls: the
 // next one speaks the first words.

@@ -439,8 +439,10 @@ func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage)
 
 // switched moves the needs to another upstream session, which was told everything that needs an answer.
 func (q *responses) switched() {
-	q.active, q.create, q.last, q.typed = "", nil, nil, ""
-	q.activeBy, q.blockedTill, q.replyTill, q.speechTill = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	q.active, q.create = "", nil
+	q.last, q.typed = nil, ""
+	q.activeBy, q.blockedTill = time.Time{}, time.Time{}
+	q.replyTill, q.speechTill = time.Time{}, time.Time{}
 	for i := range q.needs {
 		q.needs[i].acked, q.needs[i].tries = true, 0
 	}

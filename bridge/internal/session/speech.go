@@ -55,7 +55,8 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
 		if it != nil {
-			it.from, it.fromMS, it.reported = p.began(ev), ev.AudioStartMS, p.now
+			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
+			it.reported = p.now
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
@@ -126,7 +127,8 @@ func (p *speech) committed(it *item) {
 	if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
 		q.turnEnded(p.now)
 	}
-	q.committed, q.rounds, p.heldTill = p.now, 0, time.Time{}
+	q.committed, q.rounds = p.now, 0
+	p.heldTill = time.Time{}
 	q.speechTill = p.now // over, unless the user speaks again
 	if !p.settings.noReply {
 		q.replyTill = p.now.Add(autoResponseWait)

@@ -102,9 +102,11 @@ func (s *State) switchOver() {
 	}
 	before := s.record.Upstream
 	s.adopt()
-	gap, waited, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
+	gap, waited := time.Duration(0), time.Duration(0)
+	counter := CountRenewedPlanned
 	if !r.lostAt.IsZero() {
-		gap, waited, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
+		gap, waited = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince)
+		counter = CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
 	renewed := renewedEvent{

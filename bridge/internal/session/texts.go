@@ -91,7 +91,8 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 		t.transcript.messages[n-1].meta.Source != thread.SourceVoice {
 		it.prev = t.transcript.messages[n-1].item.id
 	}
-	role, source, kind := cmp.Or(sent.role, thread.RoleUser), thread.SourceText, realtime.ContentInputText
+	role, source := cmp.Or(sent.role, thread.RoleUser), thread.SourceText
+	kind := realtime.ContentInputText
 	if role != thread.RoleUser {
 		source = thread.SourceAPI
 	}
@@ -104,7 +105,8 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	}
 	m := t.transcript.newMessage(it, role, source)
 	m.silent = role == thread.RoleAssistant
-	m.id, m.queued, m.meta.Extra = in.MessageID, in.Queued, in.Extra
+	m.id, m.queued = in.MessageID, in.Queued
+	m.meta.Extra = in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
 	t.delivered[m.id] = m

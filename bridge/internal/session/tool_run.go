@@ -118,7 +118,8 @@ func (r *toolRun) event(kind string) toolEvent {
 // watch tells the thread's watchers about a tool, just as the call's browser is told.
 func (t *tools) watch(e toolEvent) {
 	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
-	e.Type, e.Input, e.InputOmitted, e.Output = "", nil, false, nil
+	e.Type, e.Input = "", nil
+	e.InputOmitted, e.Output = false, nil
 	t.do(Publish{kind, e})
 }
 
@@ -173,7 +174,8 @@ func (t *tools) close(run *toolRun) {
 	t.answers.turn.tools = append(t.answers.turn.tools, brief)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
-		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
+		e.Type, e.Message = "bridge.tool.failed", record.Error
+		e.Error = record.Error
 		e.SignIn = run.Result().SignIn
 		e.Cancelled = record.Status == thread.ToolCallCancelled
 	} else {
@@ -314,7 +316,8 @@ func (t *tools) announce(run *toolRun) toolEvent {
 func (t *tools) announcement(run *toolRun) toolEvent {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
-		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
+		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
+		e.ExpiresAt = &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
 	return e

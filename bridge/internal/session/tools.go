@@ -103,7 +103,8 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 		return
 	}
 	e := run.event("bridge.tool.progress")
-	e.Message, e.Percent, e.Data = c.Message, &c.Percent, c.Data
+	e.Message, e.Percent = c.Message, &c.Percent
+	e.Data = c.Data
 	t.broadcast(encode(e), true)
 	t.watch(e)
 }
@@ -219,7 +220,8 @@ func (t *tools) refuseOutput(clientID, callID string) {
 
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(a clientAnswer) {
-	clientID, callID, output := a.clientID, a.callID, a.output
+	clientID, callID := a.clientID, a.callID
+	output := a.output
 	run := t.byID[callID]
 	side, _ := asked(clientID)
 	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput &&

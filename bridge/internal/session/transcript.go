@@ -113,7 +113,8 @@ func (t *transcript) link(ev *event) {
 	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev)) {
 		after.prev, t.next[id] = id, after
 	}
-	it.prev, it.linked, it.guessed, t.next[prev] = prev, true, guess, it
+	it.prev, it.linked = prev, true
+	it.guessed, t.next[prev] = guess, it
 }
 
 // isFirst reports whether an item of which the upstream says so is the first of its session: what was announced before

@@ -79,7 +79,8 @@ func (c *core) newUpstream(gen int) *upstream {
 
 // take takes what a dial says about the session.
 func (u *upstream) take(in UpstreamDialed) {
-	u.id, u.limit, u.can, u.route = in.ID, in.Limit, in.Can, in.Route
+	u.id, u.limit = in.ID, in.Limit
+	u.can, u.route = in.Can, in.Route
 }
 
 // SeedPrefix returns the prefix of the ids of items that replay history to a session of that

@@ -58,7 +58,8 @@ func (v *view) note(side int, ev *event, visible []byte) {
 		t, id := v.toldTo(side), ev.item.ID
 		if _, again := t.before[id]; !again {
 			t.before[id] = textOf(realtime.Member(visible, "previous_item_id"))
-			t.prior, t.since, t.last = t.last, v.now, id
+			t.prior, t.since = t.last, v.now
+			t.last = id
 		}
 	}
 }

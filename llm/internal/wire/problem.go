@@ -216,7 +216,8 @@ func (f Failures) cancelled(ctx context.Context) error {
 func (f Failures) Problem(p Problem) *llm.Error {
 	said := f.mask(p.said())
 	e := f.fail(kindOfWords(f.Kind(p), p.Status, said), "", nil)
-	e.Status, e.Param, e.Said = p.Status, p.Param, said
+	e.Status, e.Param = p.Status, p.Param
+	e.Said = said
 	e.RetryAfter = retryAfter(p, time.Now())
 	e.Message = f.words(e.Kind, p)
 	if p.Message != "" {

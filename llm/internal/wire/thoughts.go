@@ -52,7 +52,8 @@ func (t *Thoughts) Split(text string) (out []llm.Delta) {
 		if !closed {
 			return out
 		}
-		text, t.state, t.begun = rest, speaks, false
+		text, t.state = rest, speaks
+		t.begun = false
 	}
 	if text = t.trim(text); text != "" {
 		out = append(out, llm.Delta{Text: text})

@@ -79,7 +79,8 @@ func (c *Client) Stream(
 			var event json.RawMessage
 			event, err = s.next()
 			if other, ok := errors.AsType[*notStreamError](err); ok && first && other.object() {
-				event, whole, err = valid(other.body), err, nil
+				event, whole = valid(other.body), err
+				err = nil
 			}
 			if err != nil {
 				break
