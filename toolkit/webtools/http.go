@@ -23,8 +23,8 @@ const httpSchema = `{"type":"object","properties":{
 	"description":"Header fields of the request, by name"},
 "body":{"type":"string","maxLength":200000,
 	"description":"Body of the request, for POST, PUT and PATCH. Set Content-Type in headers to say what it is"},
-"timeout":{"type":"number","minimum":1,"default":%d,
-	"description":"Time limit in milliseconds, up to %d; a longer one counts as that"}
+"timeout":{"type":"number","minimum":1,
+	"default":%d,"description":"Time limit in milliseconds, up to %d; a longer one counts as that"}
 },"required":["url"],"additionalProperties":false}`
 
 type httpInput struct {
