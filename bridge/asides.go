@@ -15,7 +15,8 @@ import (
 const MaxSidebands = 4
 
 var errTooManySidebands = &Error{
-	Code: CodeTooManySidebands, Param: "call_id", Message: fmt.Sprintf("The call has %d sidebands. Close one first.", MaxSidebands),
+	Code: CodeTooManySidebands, Param: "call_id",
+	Message: fmt.Sprintf("The call has %d sidebands. Close one first.", MaxSidebands),
 }
 
 // aside is a sideband that wants to join a call, and where it learns whether it has.
@@ -33,8 +34,8 @@ type asides struct {
 	last    int                  // the last id
 	leaving sync.WaitGroup
 
-	mu   sync.Mutex
-	told map[int]*leg.Browser // those that have got their session
+	mu        sync.Mutex
+	following map[int]*leg.Browser // those that have got their session
 }
 
 // take makes a connection a sideband, which runs until ctx ends, if there is room for it.
@@ -44,7 +45,7 @@ func (s *asides) take(ctx context.Context, a *aside, post leg.Post) (id int, ok 
 		return 0, false
 	}
 	if s.all == nil {
-		s.all, s.told = make(map[int]*leg.Browser), make(map[int]*leg.Browser)
+		s.all, s.following = make(map[int]*leg.Browser), make(map[int]*leg.Browser)
 	}
 	s.last++
 	a.conn.Handle(leg.SidebandHandlers(s.last, post), nil)
@@ -62,7 +63,7 @@ func (s *asides) send(e session.ToSideband) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told[e.ID] = b
+	s.following[e.ID] = b
 	return b.Push(e.Data, e.Draft)
 }
 
@@ -70,7 +71,7 @@ func (s *asides) send(e session.ToSideband) bool {
 func (s *asides) push(data []byte, draft bool) (stalled []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, b := range s.told {
+	for id, b := range s.following {
 		if !b.Push(data, draft) {
 			stalled = append(stalled, id)
 		}
@@ -86,7 +87,7 @@ func (s *asides) end(id int) {
 	}
 	delete(s.all, id)
 	s.mu.Lock()
-	delete(s.told, id)
+	delete(s.following, id)
 	s.mu.Unlock()
 	s.leaving.Go(b.End)
 }

@@ -22,7 +22,8 @@ func (c Config) with(a assistant.Assistant) *Config {
 	if n := a.History.ReplayMessages; n != nil {
 		c.ReplayMessages = *n
 	}
-	c.MaxDuration = time.Duration(narrowed(a.Fixed(), float64(c.MaxDuration), a.Limits.MaxMinutes, float64(time.Minute)))
+	longest := narrowed(a.Fixed(), float64(c.MaxDuration), a.Limits.MaxMinutes, float64(time.Minute))
+	c.MaxDuration = time.Duration(longest)
 	c.Idle = time.Duration(narrowed(a.Fixed(), float64(c.Idle), a.Limits.IdleMinutes, float64(time.Minute)))
 	c.CallUSD = narrowed(a.Fixed(), c.CallUSD, a.Limits.CallUSD, 1)
 	c.Approve, c.Deny = c.Approve.With(a.Tools.Approve), c.Deny.With(a.Tools.Deny)
@@ -30,15 +31,17 @@ func (c Config) with(a assistant.Assistant) *Config {
 	return &c
 }
 
-// routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of the
-// first. On others they take the place of the server's, but not of what these have themselves.
+// routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of
+// the first. On others they take the place of the server's, but not of what these have themselves.
 func (c *Config) routesOf(v assistant.Voice) []Route {
 	s := &c.Session
-	s.Model, s.Voice, s.TranscriptionModel = cmp.Or(v.Model, s.Model), cmp.Or(v.Voice, s.Voice), cmp.Or(v.TranscriptionModel, s.TranscriptionModel)
+	s.Model, s.Voice = cmp.Or(v.Model, s.Model), cmp.Or(v.Voice, s.Voice)
+	s.TranscriptionModel = cmp.Or(v.TranscriptionModel, s.TranscriptionModel)
 	routes := slices.Clone(c.Upstreams)
 	at := max(0, slices.IndexFunc(routes, func(r Route) bool { return r.Name() == v.Upstream }))
 	r := &routes[at]
-	r.Model, r.Voice, r.TranscriptionModel = cmp.Or(v.Model, r.Model), cmp.Or(v.Voice, r.Voice), cmp.Or(v.TranscriptionModel, r.TranscriptionModel)
+	r.Model, r.Voice = cmp.Or(v.Model, r.Model), cmp.Or(v.Voice, r.Voice)
+	r.TranscriptionModel = cmp.Or(v.TranscriptionModel, r.TranscriptionModel)
 	return routes
 }
 

@@ -87,8 +87,9 @@ type publisher interface {
 func newCall(id string, key thread.Key, log *slog.Logger) *call {
 	c := &call{
 		id: id, key: key, log: log.With("call_id", id, "thread_id", key.Thread),
-		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser), joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}),
-		onTurn: func(thread.Key) {}, onCount: func(session.Counter) {}, observer: unobserved{}, trail: newTrail(),
+		inbox: make(chan session.Input, maxInbox), browserGen: 1, joined: make(chan *leg.Browser),
+		joinAside: make(chan *aside), quit: make(chan struct{}), done: make(chan struct{}), onTurn: func(thread.Key) {},
+		onCount: func(session.Counter) {}, observer: unobserved{}, trail: newTrail(),
 	}
 	c.images = images{key: key, limit: new(atomic.Int64), log: c.log}
 	c.tools = toolRunner{key: key, observer: c.observer, log: c.log, post: c.post, offer: c.offer, images: &c.images}
@@ -123,8 +124,8 @@ func (c *call) postBrowser(in session.Input) {
 	}
 }
 
-// postSocket is postBrowser for events of a client's socket, with what the client may believe. server means that the client
-// is an application's server.
+// postSocket is postBrowser for events of a client's socket, with what the client may believe. server means that the
+// client is an application's server.
 func (c *call) postSocket(socket *wsserver.Conn, server bool) leg.Post {
 	return func(in session.Input) {
 		if e, ok := in.(session.BrowserEvent); ok {

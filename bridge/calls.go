@@ -60,8 +60,8 @@ func NewCalls(cfg Config) (*Calls, error) {
 }
 
 // Run runs the calls admitted by Start until ctx ends. Then it admits no more, ends the live ones with the reason
-// shutdown, and returns when everything that was said in them is saved, or soon after: Config.Writer, which must run for
-// longer, goes on saving. It must be called once.
+// shutdown, and returns when everything that was said in them is saved, or soon after: Config.Writer, which must run
+// for longer, goes on saving. It must be called once.
 func (c *Calls) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	if c.cfg.Store != nil {
@@ -286,8 +286,9 @@ func callIDs() func(now time.Time, n int) string {
 		own := seed
 		binary.BigEndian.PutUint64(own[24:], uint64(n)) //nolint:gosec // any number will do
 		var id [16]byte
-		_, _ = rand.NewChaCha8(own).Read(id[8:])                                               // it never fails
-		binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16|0x7000|uint64(n&0xfff)) //nolint:gosec // after 1970
+		_, _ = rand.NewChaCha8(own).Read(id[8:]) // it never fails
+		binary.BigEndian.PutUint64(id[:8],
+			uint64(now.UnixMilli())<<16|0x7000|uint64(n&0xfff)) //nolint:gosec // after 1970
 		id[8] = id[8]&0x3f | 0x80
 		return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	}

@@ -51,8 +51,8 @@ type Route struct {
 
 // Config configures calls. Upstreams, Browser, Store, Writer and Tools are required.
 type Config struct {
-	// Upstreams have different names. A call that names none takes the first. If that cannot be dialled, or refuses to go
-	// on, the next one takes its place.
+	// Upstreams have different names. A call that names none takes the first. If that cannot be dialled, or refuses to
+	// go on, the next one takes its place.
 	Upstreams []Route
 	Browser   *rtc.API
 	Store     *persistence.Store
@@ -87,8 +87,8 @@ type Config struct {
 	Observe func(ctx context.Context, key thread.Key, callID string) Observer
 	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
-	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil means
-	// nowhere.
+	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil
+	// means nowhere.
 	Address func() Address
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
@@ -124,8 +124,8 @@ func (unobserved) Ended(EndReason) {}
 // Address is where other processes of the database reach this one's HTTP server.
 type Address struct {
 	URL string `json:"url,omitempty"` // http:// or https:// with a host and a port; empty: nowhere
-	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that the
-	// machine's authorities vouch for.
+	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
+	// the machine's authorities vouch for.
 	Certificate string `json:"certificate,omitempty"`
 }
 
@@ -134,7 +134,10 @@ func (c Config) validate() error {
 	for _, f := range []struct {
 		name string
 		ok   bool
-	}{{"Upstreams", len(c.Upstreams) > 0}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil}, {"Tools", c.Tools != nil}} {
+	}{
+		{"Upstreams", len(c.Upstreams) > 0}, {"Browser", c.Browser != nil}, {"Store", c.Store != nil},
+		{"Tools", c.Tools != nil},
+	} {
 		if !f.ok {
 			errs = append(errs, fmt.Errorf("bridge: Config.%s is missing", f.name))
 		}

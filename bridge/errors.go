@@ -73,12 +73,18 @@ var errCallActive = &Error{
 // errNotTakenOver is errCallActive for who has asked to move the call.
 var errNotTakenOver = &Error{
 	Code: CodeUnreachable, Param: "thread_id",
-	Message: "Another process of this server has the thread's last call and cannot reach the database to end it. Try again later.",
+	Message: "Another process of this server has the thread's last call and cannot reach the database to end it. " +
+		"Try again later.",
 }
 
-var errStorageFull = &Error{Code: CodeStorageFull, Message: "The database cannot be reached, and no more changes can wait for it. Try again later."}
+var errStorageFull = &Error{
+	Code:    CodeStorageFull,
+	Message: "The database cannot be reached, and no more changes can wait for it. Try again later.",
+}
 
-var errUnsaved = &Error{Code: CodeStorageFull, Message: "The last call's words still wait for the database. Try again later."}
+var errUnsaved = &Error{
+	Code: CodeStorageFull, Message: "The last call's words still wait for the database. Try again later.",
+}
 
 // offerError returns what a client is told about an unusable offer.
 func offerError(err error) *Error {
@@ -100,16 +106,25 @@ func dialError(err error) error {
 		return errCallActive
 	}
 	if errors.Is(err, persistence.ErrQuota) {
-		return &Error{Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.", Err: err}
+		return &Error{
+			Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.", Err: err,
+		}
 	}
-	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) || errors.Is(err, context.Canceled) {
+	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) ||
+		errors.Is(err, context.Canceled) {
 		return err // the last one: the client has left
 	}
 	if errors.Is(err, leg.ErrDialTimeout) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: fmt.Sprintf("The upstream did not answer within %s.", leg.DialTimeout), Err: err}
+		return &Error{
+			Code:    CodeUpstreamUnreachable,
+			Message: fmt.Sprintf("The upstream did not answer within %s.", leg.DialTimeout), Err: err,
+		}
 	}
 	if errors.Is(err, realtime.ErrBadAnswer) || errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
-		return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.", Err: err}
+		return &Error{
+			Code: CodeUpstreamUnreachable, Message: "The upstream accepted the call but sent no usable SDP answer.",
+			Err: err,
+		}
 	}
 	return &Error{Code: CodeUpstreamUnreachable, Message: "The upstream cannot be reached.", Err: err}
 }
@@ -118,17 +133,26 @@ func dialError(err error) error {
 func refusal(err error) realtime.Error {
 	err = dialError(err)
 	if e, ok := errors.AsType[*Error](err); ok {
-		return realtime.Error{Type: "upstream_error", Code: cmp.Or(e.UpstreamCode, string(e.Code)), Message: realtime.MaskKeys(e.Message)}
+		return realtime.Error{
+			Type: "upstream_error", Code: cmp.Or(e.UpstreamCode, string(e.Code)), Message: realtime.MaskKeys(e.Message),
+		}
 	}
 	if errors.Is(err, persistence.ErrUnavailable) {
-		return realtime.Error{Type: "server_error", Code: string(errStorageFull.Code), Message: "The server cannot reach its database. Try again in a moment."}
+		return realtime.Error{
+			Type: "server_error", Code: string(errStorageFull.Code),
+			Message: "The server cannot reach its database. Try again in a moment.",
+		}
 	}
-	return realtime.Error{Type: "server_error", Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
+	return realtime.Error{
+		Type: "server_error", Code: "internal_error",
+		Message: "Something went wrong on the server. Its log has the details.",
+	}
 }
 
 // unusable are the ends of calls of which the upstream is the cause.
 var unusable = map[EndReason]bool{
-	EndUpstreamSetup: true, EndUpstreamLost: true, EndUpstreamRefused: true, EndUpstreamEndedIt: true, EndSessionRejected: true,
+	EndUpstreamSetup: true, EndUpstreamLost: true, EndUpstreamRefused: true, EndUpstreamEndedIt: true,
+	EndSessionRejected: true,
 }
 
 // EndReason says why a call ended. It is saved with the call and sent to the browser in

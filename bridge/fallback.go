@@ -72,8 +72,8 @@ func (c *chain) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 // known reports whether the upstream that is asked first was reached lately: its key and its model are fine.
 func (c *chain) known() bool { return c.health.knows(c.health.awake(c.routes)[0].Name()) }
 
-// try dials one upstream, within its share of the time if there are others. created means that it has made a session, whose
-// record may be saved: whatever failed then, another one would need a record of its own.
+// try dials one upstream, within its share of the time if there are others. created means that it has made a session,
+// whose record may be saved: whatever failed then, another one would need a record of its own.
 func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l UpstreamLeg, created bool, err error) {
 	if others {
 		var cancel context.CancelFunc
@@ -104,8 +104,8 @@ func (c *chain) try(ctx context.Context, d Dial, route Route, others bool) (l Up
 	return l, created, err
 }
 
-// attempt holds back what comes from a session until its dial has succeeded: what comes from one that was given up, if only
-// that it is closed, must not be taken for the next one's.
+// attempt holds back what comes from a session until its dial has succeeded: what comes from one that was given up, if
+// only that it is closed, must not be taken for the next one's.
 type attempt struct {
 	through atomic.Bool // nothing is held back any more
 	mu      sync.Mutex

@@ -77,7 +77,8 @@ func (h hangUps) batch(ctx context.Context) int {
 				err = h.rest.LegHungUp(ctx, l.CallID, l.Generation)
 			}
 			if err != nil {
-				h.log.Warn("upstream session not hung up yet", "call_id", l.CallID, "generation", l.Generation, "attempts", l.Attempts, "error", err)
+				h.log.Warn("upstream session not hung up yet", "call_id", l.CallID, "generation", l.Generation,
+					"attempts", l.Attempts, "error", err)
 			}
 			return nil
 		})
@@ -103,18 +104,23 @@ func (h hangUps) hangUp(ctx context.Context, l records.Leg) error {
 	if err != nil {
 		return err
 	}
-	told := length > 0
-	if end := cmp.Or(l.EndedAt, call.EndedAt, new(time.Now())); !told {
+	reported := length > 0
+	if end := cmp.Or(l.EndedAt, call.EndedAt, new(time.Now())); !reported {
 		length = end.Sub(l.StartedAt)
 	}
-	return h.rest.SaveResponse(ctx, thread.Key{Owner: l.Owner, Thread: l.ThreadID}, endedSession(h.cfg, l, call.Model, length, told))
+	return h.rest.SaveResponse(ctx, thread.Key{Owner: l.Owner, Thread: l.ThreadID},
+		endedSession(h.cfg, l, call.Model, length, reported))
 }
 
-// endedSession returns the record of what a session has cost that was so long; told means that the upstream has said so.
-func endedSession(cfg *Config, l records.Leg, model string, length time.Duration, told bool) records.Response {
+// endedSession returns the record of what a session has cost that was so long; reported means that the upstream has
+// said so.
+func endedSession(cfg *Config, l records.Leg, model string, length time.Duration, reported bool) records.Response {
 	seconds := math.Round(max(length.Seconds(), 0)*1000) / 1000
-	usage := realtime.Usage{Type: "duration", Seconds: seconds, Raw: toolkit.Encode(map[string]any{"type": "duration", "seconds": seconds})}
+	usage := realtime.Usage{
+		Type: "duration", Seconds: seconds, Raw: toolkit.Encode(map[string]any{"type": "duration", "seconds": seconds}),
+	}
 	rec := (&session.Config{TranscriptionCost: cfg.TranscriptionCost}).SessionRecord(l, model, &usage)
-	rec.Status, rec.FinishedAt, rec.Estimated = realtime.ResponseCompleted, new(time.Now()), !told
+	rec.Status, rec.FinishedAt = realtime.ResponseCompleted, new(time.Now())
+	rec.Estimated = !reported
 	return rec
 }

@@ -125,7 +125,8 @@ func (i images) save(url string, room int) (session.Image, error) {
 	if i.store == nil {
 		return session.Image{}, errors.New("images cannot be saved")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout) // of the database: scaling takes its own time
+	// of the database: scaling takes its own time
+	ctx, cancel := context.WithTimeout(context.Background(), saveImageTimeout)
 	defer cancel()
 	if image, err = i.store.Pictures.Save(ctx, i.key, image, i.quota); err != nil {
 		if !errors.Is(err, persistence.ErrQuota) {
@@ -134,7 +135,9 @@ func (i images) save(url string, room int) (session.Image, error) {
 		}
 		return session.Image{}, err
 	}
-	return session.Image{Part: pictures.ImagePart(i.key.Thread, image), URL: i.url(image, min(max(len(url), maxReplayedBytes), room))}, nil
+	return session.Image{
+		Part: pictures.ImagePart(i.key.Thread, image), URL: i.url(image, min(max(len(url), maxReplayedBytes), room)),
+	}, nil
 }
 
 // ofResult returns the images of a tool's result as data URLs that together fit into one event.
@@ -183,7 +186,8 @@ func (i images) replayed(ctx context.Context, messages []thread.Message) []threa
 				continue
 			}
 			if url := i.url(saved, maxReplayedBytes); url != "" {
-				parts[at].Raw, _ = json.Marshal(map[string]string{"type": p.Type, "mediaType": saved.MediaType, "url": url})
+				shown := map[string]string{"type": p.Type, "mediaType": saved.MediaType, "url": url}
+				parts[at].Raw, _ = json.Marshal(shown)
 			}
 		}
 		shown[n].Parts = parts

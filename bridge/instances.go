@@ -51,11 +51,15 @@ type reply struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-var errUnreachable = &Error{Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again."}
+var errUnreachable = &Error{
+	Code: CodeUnreachable, Message: "Another process of this server has the call and does not answer. Try again.",
+}
 
-// command has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that id.
-// elsewhere is false if no other instance has it.
-func (c *Calls) command(ctx context.Context, key thread.Key, kind string, q question) (r reply, elsewhere bool, err error) {
+// command has another instance carry out a command about a call: the thread's or, if q names one, the owner's with that
+// id. elsewhere is false if no other instance has it.
+func (c *Calls) command(
+	ctx context.Context, key thread.Key, kind string, q question,
+) (r reply, elsewhere bool, err error) {
 	store := c.cfg.Store
 	var rec records.Call
 	switch {
@@ -122,7 +126,8 @@ func (c *Calls) clear(ctx context.Context, key thread.Key, takeover bool) error 
 // database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
 // does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandHangup, question{CallID: callID}); elsewhere || err != nil {
+	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandHangup,
+		question{CallID: callID}); elsewhere || err != nil {
 		if errors.Is(err, persistence.ErrGone) {
 			return nil // this has ended it
 		}

@@ -42,7 +42,7 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if err == nil {
 		d.Handlers.Reach(media.StepAnswer)
 	}
-	l := &realtimeLeg{Peer: peer, id: call.ID, told: told{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}}
+	l := &realtimeLeg{Peer: peer, id: call.ID, replayer: replayer{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
 	}
@@ -125,28 +125,31 @@ func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Ca
 
 type realtimeLeg struct {
 	*rtc.Peer
-	told
+	replayer
 
 	id string
 }
 
 func (l *realtimeLeg) Can() Capabilities {
-	return Capabilities{OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true, ResponseSettings: true, CallItems: true, Early: true}
+	return Capabilities{
+		OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true,
+		ResponseSettings: true, CallItems: true, Early: true,
+	}
 }
 
 func (l *realtimeLeg) ID() string { return l.id }
 
-// told is what a session is told of its thread, as items.
-type told struct {
+// replayer is what a session is told of its thread, as items.
+type replayer struct {
 	history []thread.Message
 	prefix  string // of the items' ids
 	limit   func() int
 	items   int
 }
 
-func (t *told) Opening() [][]byte { return t.Append(t.history) }
+func (t *replayer) Opening() [][]byte { return t.Append(t.history) }
 
-func (t *told) Append(messages []thread.Message) [][]byte {
+func (t *replayer) Append(messages []thread.Message) [][]byte {
 	var events [][]byte
 	for _, item := range replayItems(messages, t.limit(), t.newID) {
 		events = append(events, realtime.ItemCreate(session.ReplayPrefix+item.ID, item, ""))
@@ -154,7 +157,7 @@ func (t *told) Append(messages []thread.Message) [][]byte {
 	return events
 }
 
-func (t *told) newID() string {
+func (t *replayer) newID() string {
 	t.items++
 	return fmt.Sprintf("%s%d", t.prefix, t.items)
 }

@@ -21,7 +21,8 @@ import (
 // exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
 // answer.
 func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
-	if r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandReconnect, question{CallID: callID, Offer: offer}); elsewhere || err != nil {
+	if r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandReconnect,
+		question{CallID: callID, Offer: offer}); elsewhere || err != nil {
 		return r.Answer, err
 	}
 	return c.reconnectHere(ctx, owner, callID, offer)
@@ -52,8 +53,9 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 }
 
-// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards, and for
-// a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay. server is Start.Server.
+// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards, and
+// for a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay. server is
+// Start.Server.
 func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error {
 	live := c.ofOwner(owner, callID)
 	if live == nil || live.ends.Load() {
@@ -62,7 +64,8 @@ func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socke
 	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
 	live.browserGen++
-	socket.Handle(leg.BrowserHandlers(live.browserGen, live.postSocket(socket, server)), func() { live.stop(EndBrowserStalled) })
+	socket.Handle(leg.BrowserHandlers(live.browserGen, live.postSocket(socket, server)),
+		func() { live.stop(EndBrowserStalled) })
 	if before, ok := live.newest.Peer.(*wsserver.Conn); ok {
 		socket.Succeed(before)
 	}
@@ -98,9 +101,9 @@ func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (s
 }
 
 // Free ends the thread's call if it is waiting for its browser, because then it does not hold the thread. It returns
-// when the thread is free, or held by a call that goes on: who has been told that a call has ended does not find it there. If the end of a call waits for the database, Free
-// waits up to 30 s for that, since a text turn takes its history from the database; then the error is an *Error with
-// CodeStorageFull.
+// when the thread is free, or held by a call that goes on: who has been told that a call has ended does not find it
+// there. If the end of a call waits for the database, Free waits up to 30 s for that, since a text turn takes its
+// history from the database; then the error is an *Error with CodeStorageFull.
 func (c *Calls) Free(ctx context.Context, key thread.Key) error {
 	if err := c.clear(ctx, key, false); err != nil {
 		return err

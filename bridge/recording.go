@@ -18,10 +18,11 @@ const (
 	RecordingPaused = session.RecordingPaused
 )
 
-// SetRecording pauses the recording of a live call, or goes on with it, on any instance. persistence.ErrNotFound means that
-// the call does not exist or belongs to another owner, and CodeNotRecorded that it is not recorded.
+// SetRecording pauses the recording of a live call, or goes on with it, on any instance. persistence.ErrNotFound means
+// that the call does not exist or belongs to another owner, and CodeNotRecorded that it is not recorded.
 func (c *Calls) SetRecording(ctx context.Context, owner, callID string, state RecordingState) error {
-	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandRecord, question{CallID: callID, Text: string(state)}); elsewhere || err != nil {
+	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandRecord,
+		question{CallID: callID, Text: string(state)}); elsewhere || err != nil {
 		return err
 	}
 	return c.setRecordingHere(ctx, owner, callID, state)

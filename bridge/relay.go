@@ -19,14 +19,16 @@ type Way struct {
 	Gone func() bool
 }
 
-// Elsewhere returns the way to a call of the owner that another process has. elsewhere is false if none has it; an *Error
-// with CodeUnreachable says that it cannot be reached.
+// Elsewhere returns the way to a call of the owner that another process has. elsewhere is false if none has it; an
+// *Error with CodeUnreachable says that it cannot be reached.
 func (c *Calls) Elsewhere(ctx context.Context, owner, callID string) (way Way, elsewhere bool, err error) {
 	r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandAdmit, question{CallID: callID})
 	if !elsewhere || err != nil {
 		return Way{}, elsewhere, err
 	}
-	return Way{r.Address, r.Ticket, func() bool { _, dead := c.cfg.Store.Cluster.Dead(r.Instance); return dead }}, true, nil
+	return Way{
+		r.Address, r.Ticket, func() bool { _, dead := c.cfg.Store.Cluster.Dead(r.Instance); return dead },
+	}, true, nil
 }
 
 // admitHere lets another process bring a socket for a call of this one.

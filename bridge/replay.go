@@ -46,7 +46,10 @@ const (
 // event larger than maxEvent bytes, the upstream's limit, is cut and marked; arguments of that size
 // are left out.
 func replayItems(msgs []thread.Message, maxEvent int, newID func() string) []realtime.Item {
-	h := history{newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool), ids: make(map[string]bool)}
+	h := history{
+		newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool),
+		ids: make(map[string]bool),
+	}
 	for i := range msgs {
 		h.message(&msgs[i])
 	}
@@ -67,8 +70,8 @@ func lastMessages(ctx context.Context, store *persistence.Store, key thread.Key,
 	return messages[max(len(messages)-n, 0):], err
 }
 
-// replayable returns the messages to replay: nothing twice or discarded, no answer that is still being written, none that
-// says nothing, and none that holds only our own text about a failure, which the model must not take for its own.
+// replayable returns the messages to replay: nothing twice or discarded, no answer that is still being written, none
+// that says nothing, and none that holds only our own text about a failure, which the model must not take for its own.
 func replayable(messages []thread.Message) []thread.Message {
 	return slices.DeleteFunc(thread.WithoutEchoes(messages), func(m thread.Message) bool {
 		notice := m.IsNotice() && !slices.ContainsFunc(m.Parts, thread.Part.IsTool)
@@ -194,7 +197,8 @@ func (h *history) contents(role thread.Role, contents []realtime.Content) {
 		}
 	}
 	if len(content) > 0 {
-		h.items = append(h.items, realtime.Item{ID: h.id(), Type: realtime.ItemMessage, Role: string(role), Content: content})
+		h.items = append(h.items,
+			realtime.Item{ID: h.id(), Type: realtime.ItemMessage, Role: string(role), Content: content})
 	}
 }
 
@@ -217,7 +221,10 @@ func (h *history) tool(name string, p *thread.Part) {
 	call := h.callID(p.ToolCallID)
 	h.items = append(h.items,
 		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCall, CallID: call, Name: name, Arguments: arguments},
-		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCallOutput, CallID: call, Output: cutJSON(output, min(h.room, maxOutputBytes))})
+		realtime.Item{
+			ID: h.id(), Type: realtime.ItemFunctionCallOutput, CallID: call,
+			Output: cutJSON(output, min(h.room, maxOutputBytes)),
+		})
 }
 
 // id returns a new item id that fits and is not in use.

@@ -73,7 +73,12 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	upstreams := cfg.chain(s.route, &s.calls.health)
-	s.dialer = leg.Dialer{Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp, Ended: s.sessionEnded, Post: s.call.post, Reached: s.call.trail.upstream, Log: s.call.log}
+	s.dialer = leg.Dialer{
+		Upstream: upstreams, Creation: s.own.Session.Creation(), Told: refusal, CallID: s.call.id,
+		Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later,
+		HungUp: s.calls.hungUp, Ended: s.sessionEnded, Post: s.call.post, Reached: s.call.trail.upstream,
+		Log: s.call.log,
+	}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
@@ -164,8 +169,8 @@ func (s *setup) claimHistory(ctx context.Context) ([]thread.Message, error) {
 }
 
 // sessionEnded records how long a session was that is billed by its length.
-func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, told bool) {
-	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, told)
+func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, reported bool) {
+	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, reported)
 	s.calls.cfg.Writer.PushLast(s.call.key, persistence.PutResponse{Response: done})
 	s.call.observer.TurnOver(Turn{Charges: []records.Response{done}})
 }
@@ -188,12 +193,13 @@ func (s *setup) beginDial(ctx context.Context) {
 		return s.call.images.replayed(ctx, s.history), nil
 	}
 	writer, key := s.calls.cfg.Writer, s.call.key
-	s.dialing = s.dialer.Begin(context.WithoutCancel(ctx), 1, s.whole, history, "", func(ctx context.Context, rec records.Leg) error {
-		if err := await(ctx); err != nil {
-			return err
-		}
-		return writer.Save(ctx, key, persistence.PutLeg{Leg: rec})
-	}, func(rec records.Leg) { writer.PushLast(key, persistence.PutLeg{Leg: rec}) })
+	s.dialing = s.dialer.Begin(context.WithoutCancel(ctx), 1, s.whole, history, "",
+		func(ctx context.Context, rec records.Leg) error {
+			if err := await(ctx); err != nil {
+				return err
+			}
+			return writer.Save(ctx, key, persistence.PutLeg{Leg: rec})
+		}, func(rec records.Leg) { writer.PushLast(key, persistence.PutLeg{Leg: rec}) })
 }
 
 // prepare saves a call that does not wait for its upstream session, and reads the history.
@@ -214,7 +220,8 @@ func (s *setup) prepare(ctx context.Context) error {
 func (s *setup) answeredBy(name string) {
 	route, _ := s.cfg.route(name) // it is one of them
 	s.own.Session = s.own.Session.With(route.settled(s.cfg.Session))
-	s.record.Upstream, s.record.Model, s.record.Voice = name, s.own.Session.Model, s.own.Session.Voice
+	s.record.Upstream, s.record.Model = name, s.own.Session.Model
+	s.record.Voice = s.own.Session.Voice
 }
 
 // save saves the new call, if the owner may have one more, with the session if there is one.
@@ -248,7 +255,8 @@ func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 // readHistory reads the end of the thread. It runs once the call's record is saved, which is not possible before the
 // end of the previous call is; and that end is the last thing a call saves, even if it had to wait for the database.
 // Read earlier, the thread might lack what the previous call said last, and the new call would be placed before that.
-// If the previous call was one of this process, its end may still be waiting, but is known; what was typed since is behind it.
+// If the previous call was one of this process, its end may still be waiting, but is known; what was typed since is
+// behind it.
 func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 	if err := s.readThread(ctx); err != nil {
 		return nil, err
@@ -323,10 +331,12 @@ func (s *setup) list(ctx context.Context) error {
 	}
 	s.registry = tools.Clone()
 	allow := s.assistant.Tools.Allow
-	if s.assistant.ID != "" && (tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
+	if s.assistant.ID != "" &&
+		(tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
 		return nil // nothing runs that could be cancelled, or the assistant is not to have it
 	}
-	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
+	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil &&
+		!errors.Is(err, toolkit.ErrDuplicate) {
 		return fmt.Errorf("add tool: %w", err)
 	}
 	return nil
@@ -341,12 +351,15 @@ func (s *setup) state(now time.Time) *session.State {
 		limit, can = s.up.Leg.MaxMessageSize(), s.up.Leg.Can()
 		c.images.limit.Store(int64(limit))
 	}
-	c.dialer, c.first, c.dialing = &s.dialer, s.up, s.dialing
+	c.dialer, c.first = &s.dialer, s.up
+	c.dialing = s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.observer = c.observer
-	c.thread, c.tools.approvals, c.onTurn, c.onCount = cfg.Store, cfg.Store, cfg.OnTurn, cfg.OnCount
+	c.thread, c.tools.approvals = cfg.Store, cfg.Store
+	c.onTurn, c.onCount = cfg.OnTurn, cfg.OnCount
 	c.writer = cfg.Writer
-	c.tools.router = toolkit.NewRouter(s.registry, toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
+	c.tools.router = toolkit.NewRouter(s.registry,
+		toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
 	if n := cfg.ReplayMessages; n > 0 {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
@@ -363,8 +376,9 @@ func (s *setup) state(now time.Time) *session.State {
 	}
 	return session.New(session.Config{
 		Settings: s.own, Greeting: greeting, Announcement: announcement, OwnerSpentUSD: s.spent,
-		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history, LastMessage: s.last,
-		KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can, BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
+		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history,
+		LastMessage: s.last, KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can,
+		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)

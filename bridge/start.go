@@ -27,8 +27,8 @@ type Start struct {
 	User string
 	// ThreadID is empty for a new thread.
 	ThreadID string
-	// Assistant is the one that the thread has from now on, and Variables are values of its variables; without an id and nil
-	// they leave those that it has.
+	// Assistant is the one that the thread has from now on, and Variables are values of its variables; without an id
+	// and nil they leave those that it has.
 	Assistant assistant.Ref
 	Variables map[string]string
 	// Offer is the browser's SDP.
@@ -116,7 +116,9 @@ func (c *Calls) check(start Start) (session.Patch, error) {
 		}
 	}
 	if _, ok := c.cfg.route(start.Upstream); !ok {
-		return session.Patch{}, &Error{Code: CodeNoUpstream, Message: fmt.Sprintf("There is no upstream %q.", start.Upstream), Param: "upstream"}
+		return session.Patch{}, &Error{
+			Code: CodeNoUpstream, Message: fmt.Sprintf("There is no upstream %q.", start.Upstream), Param: "upstream",
+		}
 	}
 	if start.Session == nil {
 		return session.Patch{}, nil
@@ -134,7 +136,9 @@ func (c *Calls) ReadSession(object json.RawMessage, fixed bool) (realtime.Settin
 func (c *Calls) readSession(object json.RawMessage, fixed bool) (session.Patch, error) {
 	patch, refused := c.cfg.Session.Read(object, fixed)
 	if refused != nil {
-		return session.Patch{}, &Error{Code: CodeBadSession, Message: refused.Message, Param: refused.Param, Err: refused}
+		return session.Patch{}, &Error{
+			Code: CodeBadSession, Message: refused.Message, Param: refused.Param, Err: refused,
+		}
 	}
 	return patch, nil
 }
@@ -173,7 +177,9 @@ func (c *Calls) assistantOf(ctx context.Context, key thread.Key, user string) (a
 }
 
 // connect reserves the thread, sets up the call and hands it over to Run.
-func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch session.Patch) (answer string, err error) {
+func (c *Calls) connect(
+	ctx context.Context, incoming *call, start Start, patch session.Patch,
+) (answer string, err error) {
 	if err := c.reserve(ctx, incoming, start.Takeover); err != nil {
 		return "", err
 	}
@@ -200,7 +206,11 @@ func (c *Calls) connect(ctx context.Context, incoming *call, start Start, patch 
 			route = named
 		}
 	}
-	set := setup{calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket, server: start.Server, patch: patch, fixed: start.Fixed, mayChange: start.MayChange, keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls}
+	set := setup{
+		calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket,
+		server: start.Server, patch: patch, fixed: start.Fixed, mayChange: start.MayChange,
+		keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls,
+	}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

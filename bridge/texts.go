@@ -14,13 +14,17 @@ import (
 
 // Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
 // the saved message. Its id is m's, or a new one if that is empty; a text whose id the call knows is not said again.
-// Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and ctx's cause.
+// Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and
+// ctx's cause.
 //
-// With queued, the id of the queue's message that m is, only a call of this process takes it: the same transaction saves m
-// and marks the queue's message as sent. A text that no call accepts is then a persistence.ErrInvalid, and while the call's
-// changes wait for the database the error is persistence.ErrBusy: another process may take the message then.
+// With queued, the id of the queue's message that m is, only a call of this process takes it: the same transaction
+// saves m and marks the queue's message as sent. A text that no call accepts is then a persistence.ErrInvalid, and
+// while the call's changes wait for the database the error is persistence.ErrBusy: another process may take the message
+// then.
 func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error) {
-	in := session.ServerText{MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued}
+	in := session.ServerText{
+		MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued,
+	}
 	var imageIDs []string
 	for _, p := range m.Parts {
 		if id, ok := p.ImageID(key.Thread); ok {
@@ -33,11 +37,13 @@ func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queue
 		}
 		said, err := c.sayHere(ctx, key, in, imageIDs)
 		if e, ok := errors.AsType[*Error](err); ok && e.Code != CodeNoCall {
-			err = fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText), err)
+			err = fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText),
+				err)
 		}
 		return said, err
 	}
-	r, elsewhere, err := c.command(ctx, key, commandSay, question{MessageID: in.MessageID, Text: in.Text, ImageIDs: imageIDs})
+	r, elsewhere, err := c.command(ctx, key, commandSay,
+		question{MessageID: in.MessageID, Text: in.Text, ImageIDs: imageIDs})
 	switch {
 	case err != nil:
 		// The other process may have saved it before it died: who is told to try again would say it twice.
@@ -69,7 +75,9 @@ func (c *Calls) Call(key thread.Key) (id string, busy bool) {
 }
 
 // sayHere puts a text into a call of this process.
-func (c *Calls) sayHere(ctx context.Context, key thread.Key, in session.ServerText, imageIDs []string) (thread.Message, error) {
+func (c *Calls) sayHere(
+	ctx context.Context, key thread.Key, in session.ServerText, imageIDs []string,
+) (thread.Message, error) {
 	text := in.Text
 	switch {
 	case strings.TrimSpace(text) == "" && len(imageIDs) == 0:
@@ -87,7 +95,8 @@ func (c *Calls) sayHere(ctx context.Context, key thread.Key, in session.ServerTe
 		return thread.Message{}, noCall
 	}
 	var err error
-	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)], live.images.room(maxShownBytes, len(text))); err != nil {
+	if in.Images, err = live.images.named(ctx, imageIDs[:min(len(imageIDs), maxImages)],
+		live.images.room(maxShownBytes, len(text))); err != nil {
 		return thread.Message{}, err
 	}
 	saved := live.acks.await(in.MessageID)
@@ -100,7 +109,8 @@ func (c *Calls) sayHere(ctx context.Context, key thread.Key, in session.ServerTe
 	case <-ctx.Done():
 		return thread.Message{}, fmt.Errorf("say in call: %w", context.Cause(ctx))
 	}
-	// The call is over. What it said last may still wait for the database: who is told that there is no call says it again.
+	// The call is over. What it said last may still wait for the database: who is told that there is no call says it
+	// again.
 	if err := c.unsaved.await(ctx, key, endPatience); err != nil {
 		return thread.Message{}, err
 	}
@@ -143,7 +153,8 @@ func (c *Calls) interruptHere(ctx context.Context, key thread.Key) (stopped bool
 
 // Forget makes the model in the thread's call, if there is one, forget what was said so far.
 func (c *Calls) Forget(ctx context.Context, key thread.Key) error {
-	if _, _, err := c.command(ctx, key, commandForget, question{}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+	if _, _, err := c.command(ctx, key, commandForget, question{}); err != nil &&
+		!errors.Is(err, persistence.ErrNotFound) {
 		return err
 	}
 	c.forgetHere(key)

@@ -22,7 +22,8 @@ type approvals interface {
 	AwaitAnswer(ctx context.Context, key thread.Key, id string) (thread.Approval, error)
 }
 
-// toolRunner runs a call's tools in the background. Only the call's loop calls its methods. Results are posted to the loop; progress is offered.
+// toolRunner runs a call's tools in the background. Only the call's loop calls its methods. Results are posted to the
+// loop; progress is offered.
 type toolRunner struct {
 	key         thread.Key
 	log         *slog.Logger
@@ -94,7 +95,9 @@ func (r *toolRunner) start(tc toolkit.Call) {
 			r.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
 		})
 		r.client.Forget(tc.ID)
-		r.post(session.ToolEnd{CallID: tc.ID, Result: result, Masked: result.Masked(), Images: r.images.ofResult(ctx, result.Output)})
+		r.post(session.ToolEnd{
+			CallID: tc.ID, Result: result, Masked: result.Masked(), Images: r.images.ofResult(ctx, result.Output),
+		})
 	})
 }
 

@@ -160,7 +160,8 @@ func (t *trail) effects(effects []session.Effect) {
 	}
 }
 
-// complete takes when both sides' first packets went through, or zero, and reports whether nothing more is worth waiting for.
+// complete takes when both sides' first packets went through, or zero, and reports whether nothing more is worth
+// waiting for.
 func (t *trail) complete(word, sound time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -39,7 +39,9 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	d.Handlers.Reach(media.StepChannel)
-	l := &socketLeg{Conn: conn, profile: w.client.Profile, told: told{prefix: d.ItemPrefix, limit: conn.MaxMessageSize}}
+	l := &socketLeg{
+		Conn: conn, profile: w.client.Profile, replayer: replayer{prefix: d.ItemPrefix, limit: conn.MaxMessageSize},
+	}
 	if err = d.Created(conn.ID()); err == nil {
 		l.history, err = d.History(ctx)
 	}
@@ -54,7 +56,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 
 type socketLeg struct {
 	*ws.Conn
-	told
+	replayer
 
 	profile ws.Profile
 }
@@ -63,7 +65,8 @@ func (l *socketLeg) Can() Capabilities {
 	p := &l.profile
 	return Capabilities{
 		OutputBuffer: true, Truncation: true, TruncatesItself: true, // all by ws.Conn
-		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings, CallItems: p.History == ws.HistoryItems,
+		Deletion: !p.NoDeletion, Images: !p.NoImages, ResponseSettings: !p.NoResponseSettings,
+		CallItems: p.History == ws.HistoryItems,
 	}
 }
 
@@ -77,15 +80,16 @@ func (l *socketLeg) Opening() [][]byte {
 
 func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 	if l.profile.History == ws.HistoryItems {
-		return l.told.Append(messages)
+		return l.replayer.Append(messages)
 	}
 	words := inWords(messages)
 	if words == "" {
 		return nil
 	}
-	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: []realtime.Content{
-		{Type: realtime.ContentInputText, Text: before + words},
-	}}
+	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
+		Content: []realtime.Content{
+			{Type: realtime.ContentInputText, Text: before + words},
+		}}
 	return [][]byte{realtime.ItemCreate(session.ReplayPrefix+item.ID, item, "")}
 }
 
@@ -93,7 +97,9 @@ func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 const before = "This was said before in this conversation. It needs no answer.\n\n"
 
 // speakers are how those who say something are called in such a text.
-var speakers = map[string]string{string(thread.RoleUser): "User", string(thread.RoleAssistant): "You", string(thread.RoleSystem): "System"}
+var speakers = map[string]string{
+	string(thread.RoleUser): "User", string(thread.RoleAssistant): "You", string(thread.RoleSystem): "System",
+}
 
 // inWords writes messages as one text, of which it drops the beginning if there is too much of it.
 func inWords(messages []thread.Message) string {

@@ -50,7 +50,8 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	}
 	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
-		FromUser: &w.toUp, ToUser: toCaller, History: c.images.replayed, Created: func(ctx context.Context, rec records.Leg) error {
+		FromUser: &w.toUp, ToUser: toCaller, History: c.images.replayed,
+		Created: func(ctx context.Context, rec records.Leg) error {
 			return c.writer.Save(ctx, c.key, persistence.PutLeg{Leg: rec})
 		},
 		Ended: func(rec records.Leg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
@@ -243,7 +244,8 @@ func (w *worker) performAll(effects []session.Effect) {
 		case session.Write:
 			changes = append(changes, e.Change)
 		case session.Tell:
-			changes = append(changes, persistence.PutEvent{ID: persistence.NewID(), Type: e.Kind, Data: toolkit.Encode(e.Data)})
+			changes = append(changes,
+				persistence.PutEvent{ID: persistence.NewID(), Type: e.Kind, Data: toolkit.Encode(e.Data)})
 			w.turn(e.Kind)
 		default:
 			w.perform(e)

@@ -12,10 +12,13 @@ import (
 	"voicebridge/thread"
 )
 
-// ask sends a request that belongs to no turn of the thread, records what it used, and returns the answer's first bytes, up to limit of them.
-// record says what it was for.
-func (c *Config) ask(ctx context.Context, key thread.Key, provider llm.Provider, record records.Response, req llm.Request, limit int) (string, error) {
-	record.ID, record.Model, record.Status, record.CreatedAt = persistence.NewID(), req.Model, "completed", time.Now()
+// ask sends a request that belongs to no turn of the thread, records what it used, and returns the answer's first
+// bytes, up to limit of them. record says what it was for.
+func (c *Config) ask(
+	ctx context.Context, key thread.Key, provider llm.Provider, record records.Response, req llm.Request, limit int,
+) (string, error) {
+	record.ID, record.Model = persistence.NewID(), req.Model
+	record.Status, record.CreatedAt = "completed", time.Now()
 	var answer strings.Builder
 	var usage llm.Usage
 	for d, err := range provider.Stream(ctx, req) {
@@ -29,7 +32,9 @@ func (c *Config) ask(ctx context.Context, key thread.Key, provider llm.Provider,
 			usage = *d.Usage
 		}
 	}
-	record.Usage = thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens}
+	record.Usage = thread.Usage{
+		InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens,
+	}
 	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
 	if c.Cost != nil {
 		record.CostUSD = c.Cost(provider.Name(), req.Model, usage)

@@ -31,8 +31,9 @@ const (
 )
 
 // askInstructions follow the system prompt of a turn that answers a tool call.
-const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, and passes your answer on by voice. " +
-	"Use your tools as needed, then answer in a few plain sentences without markup. The user sees what you draw."
+const askInstructions = "The question comes from a voice assistant that speaks with the user on this conversation, " +
+	"and passes your answer on by voice. Use your tools as needed, then answer in a few plain sentences without " +
+	"markup. The user sees what you draw."
 
 // AskAgent returns a tool for voice calls: it passes a question to the agent that answers by text, on the same thread
 // and with the server's tools, and its result is the answer. The question is only the input of the tool call, not a
@@ -46,11 +47,14 @@ type askAgent struct{ c *Coordinator }
 func (askAgent) Definition() toolkit.Definition {
 	return toolkit.Definition{
 		Name: AskAgentName,
-		Description: "Hands a question or a task to an agent that thinks longer than you and has more tools. It knows this conversation. " +
-			"Use it for what you cannot do well yourself: research, several steps, long or exact work. Say that it takes a moment, ask one question at a time, " +
-			"and tell the user the answer in your own words. What the agent draws is on the user's screen.",
-		Parameters: json.RawMessage(fmt.Sprintf(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":%d,`+
-			`"description":"What the agent is to find out or do, complete and in plain words"}},"required":["question"],"additionalProperties":false}`, maxQuestion)),
+		Description: "Hands a question or a task to an agent that thinks longer than you and has more tools. It " +
+			"knows this conversation. Use it for what you cannot do well yourself: research, several steps, long " +
+			"or exact work. Say that it takes a moment, ask one question at a time, and tell the user the answer " +
+			"in your own words. What the agent draws is on the user's screen.",
+		Parameters: json.RawMessage(
+			fmt.Sprintf(`{"type":"object","properties":{"question":{"type":"string","minLength":1,"maxLength":%d,`+
+				`"description":"What the agent is to find out or do, complete and in plain words"}},`+
+				`"required":["question"],"additionalProperties":false}`, maxQuestion)),
 	}
 }
 
@@ -67,7 +71,8 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 			return
 		}
 		key := thread.Key{Owner: call.Owner, Thread: call.ThreadID}
-		turn, err := a.c.Turn(ctx, TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true})
+		turn, err := a.c.Turn(ctx,
+			TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)
 			return
@@ -131,7 +136,9 @@ func answerOf(r *Result) toolkit.Result {
 	case r.Finish == FinishInterrupted && answer == "":
 		return toolkit.Result{Error: "the agent was stopped before it had an answer"}
 	case r.Finish == FinishInterrupted:
-		return toolkit.Result{Error: "the agent was stopped before it had finished; so far it said: " + cutWords(answer, maxSpoken/2)}
+		return toolkit.Result{
+			Error: "the agent was stopped before it had finished; so far it said: " + cutWords(answer, maxSpoken/2),
+		}
 	}
 	return toolkit.Result{
 		Output: toolkit.Encode(map[string]string{"answer": cutWords(answer, maxAnswerKept), "message_id": r.MessageID}),
@@ -193,7 +200,9 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 			return toolkit.Chunk{}, false
 		}
 		p.reportedAt = time.Now()
-		return toolkit.Chunk{Message: "The agent is writing.", Data: toolkit.Encode(askData{Text: p.text.String()})}, true
+		return toolkit.Chunk{
+			Message: "The agent is writing.", Data: toolkit.Encode(askData{Text: p.text.String()}),
+		}, true
 	case EventToolInput:
 		return toolStep(e.Call, "running", "The agent is using "+e.Call.Name+"."), true
 	case EventToolApproval:

@@ -9,8 +9,8 @@ import (
 	"voicebridge/thread"
 )
 
-// of returns the configuration of turns on a thread, which that of its assistant is. user is the user's name, empty if the turn
-// does not say it.
+// of returns the configuration of turns on a thread, which that of its assistant is. user is the user's name, empty if
+// the turn does not say it.
 func (c *Config) of(ctx context.Context, key thread.Key, user string) (*Config, error) {
 	a, err := c.Store.Assistants.Of(ctx, key)
 	if err != nil || a.ID == "" {

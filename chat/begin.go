@@ -33,7 +33,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 		return err
 	}
 	if t.req.Session {
-		t.req.NoServerTools, t.req.Discard, t.req.Client = true, true, &ClientTools{Tools: model.tools}
+		t.req.NoServerTools, t.req.Discard = true, true
+		t.req.Client = &ClientTools{Tools: model.tools}
 	}
 	saved, err := savedImages(ctx, t.cfg.Store, t.req.Key, t.req.ImageIDs)
 	if err != nil {
@@ -43,7 +44,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 	registry := toolkit.NewRegistry()
 	if t.cfg.Tools != nil && !t.req.NoServerTools {
 		waiting := toolkit.WithWaiting(ctx, func(server string) {
-			t.publish(eventWaiting, map[string]string{"server": server, "message": fmt.Sprintf("Waiting for the tools of %q…", server)})
+			t.publish(eventWaiting,
+				map[string]string{"server": server, "message": fmt.Sprintf("Waiting for the tools of %q…", server)})
 		})
 		if registry, err = t.cfg.Tools(waiting, t.req.Key.Owner, t.cfg.assistant); err != nil {
 			return fmt.Errorf("list tools: %w", err)
@@ -61,7 +63,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 		}
 	}
 	if words := strings.TrimSpace(t.req.Text + t.req.Question); words != "" || t.req.Saved {
-		if t.note, err = contextNote(ctx, t.cfg.Context, ContextInput{Key: t.req.Key, Text: words, Now: time.Now()}); err != nil {
+		if t.note, err = contextNote(ctx, t.cfg.Context,
+			ContextInput{Key: t.req.Key, Text: words, Now: time.Now()}); err != nil {
 			t.log.Warn("no context for the turn", "error", err)
 		}
 	}
@@ -70,7 +73,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if !model.accepts.NoTools || model.request.NeedsTools {
 		model.request.Tools = offered(registry)
 	}
-	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, t.cfg.assistant.Text.MaxTokens, answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
+	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, t.cfg.assistant.Text.MaxTokens,
+		answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
 	t.assemble(model, registry, left)
 	return nil
 }
@@ -78,25 +82,33 @@ func (t *Turn) prepare(ctx context.Context) error {
 // assemble makes the parts of the turn.
 func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) bool) {
 	name := m.provider.Name()
-	meta := thread.Metadata{Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)}}
+	meta := thread.Metadata{
+		Model: m.request.Model, Extra: map[string]json.RawMessage{extraProvider: toolkit.Encode(name)},
+	}
 	if t.req.AskedBy != "" {
 		meta.Extra[thread.MetadataAskedBy] = toolkit.Encode(t.req.AskedBy)
 	}
 	t.saver = &saver{stop: t.stop, writer: t.cfg.Writer, key: t.req.Key}
 	t.draft = newDraft(meta, t.id, &t.events, t.publish, t.saver)
 	t.message = t.draft.msg.ID
-	asks := &questions{ctx: t.ctx, store: t.cfg.Store, key: t.req.Key, draft: t.draft, side: &t.side, news: make(chan thread.Approval)}
+	asks := &questions{
+		ctx: t.ctx, store: t.cfg.Store, key: t.req.Key, draft: t.draft, side: &t.side, news: make(chan thread.Approval),
+	}
 	limits := t.cfg.ToolLimits
 	limits.Logger = cmp.Or(limits.Logger, t.cfg.Logger)
 	t.tools = &tools{
 		ctx: t.ctx, key: t.req.Key, provider: name, registry: registry, router: toolkit.NewRouter(registry, limits),
-		approve: t.cfg.ApproveTools, left: left, draft: t.draft, saver: t.saver, asks: asks, side: &t.side, taken: map[string]bool{},
+		approve: t.cfg.ApproveTools, left: left, draft: t.draft, saver: t.saver, asks: asks, side: &t.side,
+		taken: map[string]bool{},
 	}
 	t.steps = &steps{
-		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts, first: t.cfg.Silence,
-		silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools, side: &t.side, begun: t.begun,
+		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts,
+		first: t.cfg.Silence, silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools,
+		side: &t.side, begun: t.begun,
 	}
-	t.prompt = &prompt{store: t.cfg.Store, history: t.cfg.History, provider: name, accepts: m.accepts, log: t.log, fitted: t.fitted}
+	t.prompt = &prompt{
+		store: t.cfg.Store, history: t.cfg.History, provider: name, accepts: m.accepts, log: t.log, fitted: t.fitted,
+	}
 	t.prompt.limit()
 	if slow, ok := m.provider.(interface{ Patience() time.Duration }); ok {
 		t.steps.first = max(t.steps.first, slow.Patience())
@@ -131,8 +143,8 @@ func (t *Turn) open(ctx context.Context) error {
 			return err
 		}
 		if q := t.req.Queued; q != nil {
-			held, err := b.Queued.Send(q.ID, q.Attempt, true)
-			if err == nil && !held {
+			claimed, err := b.Queued.Send(q.ID, q.Attempt, true)
+			if err == nil && !claimed {
 				err = ErrUnclaimed
 			}
 			if err != nil {

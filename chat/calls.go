@@ -32,7 +32,8 @@ type tools struct {
 	side     *sync.WaitGroup
 
 	all []*call
-	// taken are the ids of these calls, and of those in the conversation before: some models count from 0 in each answer.
+	// taken are the ids of these calls, and of those in the conversation before: some models count from 0 in each
+	// answer.
 	taken map[string]bool
 }
 
@@ -43,7 +44,8 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	}
 	t.taken[asked.ID] = true
 	c := &call{Invocation: t.registry.Invoke(persistence.NewID(), toolkit.Call{
-		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner, ThreadID: t.key.Thread,
+		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner,
+		ThreadID: t.key.Thread,
 	}, min(4*toolkit.MaxKeptArguments, max(maxOutputs-t.draft.outputs, 1)), time.Now())}
 	c.SetMetadata(t.provider, asked.Metadata)
 	part := c.Part()
@@ -66,8 +68,8 @@ func (t *tools) record(c *call) {
 	t.saver.put(persistence.PutToolCall{ToolCall: c.record(t.draft.msg.ID)})
 }
 
-// run runs the calls of a step and waits for all of them: those of the server's tools concurrently, those of the client one
-// by one, as the model has ordered them. It returns those that are left to the client.
+// run runs the calls of a step and waits for all of them: those of the server's tools concurrently, those of the client
+// one by one, as the model has ordered them. It returns those that are left to the client.
 func (t *tools) run(calls []*call) (open []llm.ToolCall, err error) {
 	if err := t.saver.flush(t.ctx); err != nil {
 		return nil, err
@@ -118,7 +120,8 @@ const eventToolProgress persistence.EventType = "tool_progress"
 // progress reports a tool's progress.
 func (t *tools) progress(c *call, chunk toolkit.Chunk) {
 	e := c.event()
-	e.Message, e.Percent, e.Data = chunk.Message, chunk.Percent, chunk.Data
+	e.Message, e.Percent = chunk.Message, chunk.Percent
+	e.Data = chunk.Data
 	t.draft.emit(Event{Type: EventToolProgress, Call: e})
 	t.draft.publish(eventToolProgress, map[string]any{
 		"tool_call_id": c.Call.ID, "name": c.Call.Name, "executor": c.Entry.Executor,
@@ -129,7 +132,9 @@ func (t *tools) progress(c *call, chunk toolkit.Chunk) {
 // resolve puts a call's result into the message.
 func (t *tools) resolve(c *call, result toolkit.Result) {
 	if size := len(result.Output) + len(result.Model); !result.Failed() && t.draft.outputs+size > maxOutputs {
-		result = toolkit.Result{Error: fmt.Sprintf("the result has %d bytes, more than this answer has room for", len(result.Output))}
+		result = toolkit.Result{
+			Error: fmt.Sprintf("the result has %d bytes, more than this answer has room for", len(result.Output)),
+		}
 	}
 	t.draft.outputs += len(result.Output) + len(result.Model) + len(result.Error)
 	t.end(c, result, result.Failed() && t.ctx.Err() != nil)
@@ -202,7 +207,8 @@ func (r *round) start(c *call) {
 	t.side.Go(func() {
 		r.slots <- struct{}{}
 		defer func() { <-r.slots }()
-		result := t.router.Call(t.ctx, asked, func(chunk toolkit.Chunk) { r.events <- toolEvent{call: c, chunk: chunk} })
+		result := t.router.Call(t.ctx, asked,
+			func(chunk toolkit.Chunk) { r.events <- toolEvent{call: c, chunk: chunk} })
 		r.events <- toolEvent{call: c, result: &result}
 	})
 }

@@ -63,11 +63,11 @@ type client struct {
 
 // waiting is a call that was passed to the client.
 type waiting struct {
-	call     EventCall
-	answered chan struct{} // closed with result set
-	result   toolkit.Result
-	closed   bool // answered, or given up
-	given    bool // answered
+	call      EventCall
+	answered  chan struct{} // closed with result set
+	result    toolkit.Result
+	closed    bool // answered, or given up
+	delivered bool // answered
 }
 
 func newClient(request func(*EventCall), timeout time.Duration) *client {
@@ -133,7 +133,7 @@ func (c *client) ask(call toolkit.Call) *waiting {
 func (c *client) close(w *waiting, without string) toolkit.Result {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !w.given {
+	if !w.delivered {
 		w.closed = true
 		return toolkit.Result{Error: without}
 	}
@@ -159,9 +159,9 @@ func (c *client) deliver(r ToolResult) error {
 	defer c.mu.Unlock()
 	w := c.open[r.CallID]
 	switch {
-	case w == nil || w.closed && !w.given && c.ended:
+	case w == nil || w.closed && !w.delivered && c.ended:
 		return &CallError{r.CallID, ErrUnknownCall}
-	case w.given:
+	case w.delivered:
 		return &CallError{r.CallID, ErrAnswered}
 	}
 	err := r.tooLarge()
@@ -173,7 +173,8 @@ func (c *client) deliver(r ToolResult) error {
 	case w.closed:
 		c.late = append(c.late, r)
 	}
-	w.result, w.given, w.closed = r.result(), true, true
+	w.result, w.delivered = r.result(), true
+	w.closed = true
 	close(w.answered)
 	return err
 }
@@ -181,7 +182,9 @@ func (c *client) deliver(r ToolResult) error {
 // tooLarge returns an error if the answer is larger than [MaxToolOutput].
 func (r ToolResult) tooLarge() error {
 	if n := max(len(r.Output), len(r.Error)); n > MaxToolOutput {
-		return &CallError{r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput)}
+		return &CallError{
+			r.CallID, fmt.Errorf("%w: the output has %d bytes, the limit is %d", ErrTooLarge, n, MaxToolOutput),
+		}
 	}
 	return nil
 }
@@ -209,7 +212,8 @@ func closeWaiting(b *persistence.Batch) error {
 		return err
 	}
 	for _, call := range calls {
-		if err := resolveSaved(b, call, toolkit.Result{Error: "the conversation went on before this call was answered"}); err != nil {
+		if err := resolveSaved(b, call,
+			toolkit.Result{Error: "the conversation went on before this call was answered"}); err != nil {
 			return err
 		}
 	}
@@ -230,13 +234,15 @@ func resolveSaved(b *persistence.Batch, call thread.ToolCall, result toolkit.Res
 	p.State, p.Output = thread.ToolOutputAvailable, result.Output
 	call.Status = thread.ToolCallDone
 	if result.Failed() {
-		p.State, p.Output, p.ErrorText = thread.ToolOutputError, nil, result.Error
+		p.State, p.Output = thread.ToolOutputError, nil
+		p.ErrorText = result.Error
 		call.Status = thread.ToolCallFailed
 	}
 	if _, err := b.UpdateMessage(m); err != nil {
 		return err
 	}
 	// The message is what the model reads, so only the record is masked.
-	call.Output, call.Error, call.FinishedAt = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error), new(time.Now())
+	call.Output, call.Error = string(toolkit.Mask(result.Output)), toolkit.MaskArguments(result.Error)
+	call.FinishedAt = new(time.Now())
 	return b.Records.SaveToolCall(call)
 }

@@ -34,8 +34,8 @@ type Settings struct {
 	//
 	// A session may set another. If tools may be called, the limit is multiplied by four, up to 4096.
 	MaxTokens int `yaml:"max_tokens" min:"0" max:"1000000"`
-	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its text; four
-	// times as long while it thinks.
+	// How long a provider may take to begin its answer (Ollama, which loads models, at least 300) and pause in its
+	// text; four times as long while it thinks.
 	//
 	// A provider says in a method Patience() time.Duration that it needs longer. 0 means 30 s.
 	Silence time.Duration `yaml:"timeout_seconds" default:"30" min:"1" max:"600"`
@@ -69,8 +69,8 @@ type Config struct {
 	// holds even if turns begin at the same moment.
 	TurnsPerOwner int
 	Settings
-	// SpokenInstructions is the system prompt of turns whose answers are spoken; empty means Instructions. How to write for
-	// a voice follows in any case.
+	// SpokenInstructions is the system prompt of turns whose answers are spoken; empty means Instructions. How to write
+	// for a voice follows in any case.
 	SpokenInstructions string
 	History            HistoryConfig
 	// MaxToolRounds limits how often tools may run in a turn; 0 means 8.
@@ -99,9 +99,9 @@ type Config struct {
 }
 
 // forVoice tells a model that its answers are spoken.
-const forVoice = "Your answers are spoken aloud by a voice, and the user hears them without seeing them. Write what a person would say: " +
-	"short sentences, plain words, and no markup, lists, tables, code or emoji, whatever was said before. " +
-	"One or two sentences are usually enough; say more when you are asked for more."
+const forVoice = "Your answers are spoken aloud by a voice, and the user hears them without seeing them. Write " +
+	"what a person would say: short sentences, plain words, and no markup, lists, tables, code or emoji, whatever " +
+	"was said before. One or two sentences are usually enough; say more when you are asked for more."
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -123,9 +123,10 @@ func (c Config) withDefaults() (Config, error) {
 		}
 	}
 	for name, n := range map[string]int{
-		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts, "TurnsPerOwner": c.TurnsPerOwner, "Silence": int(c.Silence),
-		"ClientTimeout": int(c.ClientTimeout), "History.MaxTurns": c.History.MaxTurns,
-		"History.MaxTokens": c.History.MaxTokens, "History.TrimChunkTokens": c.History.TrimChunkTokens,
+		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts,
+		"TurnsPerOwner": c.TurnsPerOwner, "Silence": int(c.Silence), "ClientTimeout": int(c.ClientTimeout),
+		"History.MaxTurns": c.History.MaxTurns, "History.MaxTokens": c.History.MaxTokens,
+		"History.TrimChunkTokens": c.History.TrimChunkTokens,
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("chat: Config.%s is negative", name))
@@ -166,7 +167,8 @@ type model struct {
 	tools    []toolkit.Definition // of the thread's session
 }
 
-// model chooses the model for a turn: by the request, else by the thread's session, else by its assistant or the settings.
+// model chooses the model for a turn: by the request, else by the thread's session, else by its assistant or the
+// settings.
 func (c *Config) model(ctx context.Context, req *TurnRequest) (model, error) {
 	session, err := c.Store.TextSession(ctx, req.Key)
 	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
@@ -213,20 +215,21 @@ func checkDefaults(raw json.RawMessage) error {
 		return nil
 	}
 	var d defaults
-	var given map[string]json.RawMessage // whose names, unlike those of d, must be exact
-	err := json.Unmarshal(raw, &given)
-	for name := range given {
+	var fields map[string]json.RawMessage // whose names, unlike those of d, must be exact
+	err := json.Unmarshal(raw, &fields)
+	for name := range fields {
 		if !slices.Contains([]string{"max_tokens", "temperature", "top_p"}, name) {
 			err = fmt.Errorf("there is no %.50q", name)
 		}
 	}
-	if given == nil && err == nil {
+	if fields == nil && err == nil {
 		err = errors.New("they are null")
 	}
 	if err = cmp.Or(err, json.Unmarshal(raw, &d)); err != nil {
-		return persistence.Invalid("defaults: they must be a JSON object with max_tokens, temperature and top_p: %v", err)
+		return persistence.Invalid("defaults: they must be a JSON object with max_tokens, temperature and top_p: %v",
+			err)
 	}
-	limit, limited := given["max_tokens"]
+	limit, limited := fields["max_tokens"]
 	switch {
 	case limited && string(limit) != "null" && (d.MaxTokens < 1 || d.MaxTokens > 1<<20):
 		return persistence.Invalid("defaults: max_tokens is %d, it must be from 1 to %d", d.MaxTokens, 1<<20)

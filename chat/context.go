@@ -53,7 +53,8 @@ type TurnReport struct {
 	Result Result
 	// Closed means that the request had a Closing, which already knows the result.
 	Closed bool
-	// Settled are the ids of queued messages that waited for another answer, and which the turn has answered or replaced.
+	// Settled are the ids of queued messages that waited for another answer, and which the turn has answered or
+	// replaced.
 	Settled []string
 	// Course is what the turn spent its time on.
 	Course Course
@@ -95,7 +96,8 @@ func (c *DefaultContext) Context(ctx context.Context, in ContextInput) (string, 
 		if f.Role == thread.RoleAssistant {
 			who = "you"
 		}
-		text += fmt.Sprintf("; on %s in another conversation %s said: %q", f.CreatedAt.In(zone).Format("2 January 2006"), who, oneLine(f.Text))
+		text += fmt.Sprintf("; on %s in another conversation %s said: %q",
+			f.CreatedAt.In(zone).Format("2 January 2006"), who, oneLine(f.Text))
 	}
 	return "[CONTEXT: " + text + "]", err
 }
@@ -145,7 +147,8 @@ func keywords(text string) []string {
 	var stems []string
 	for _, w := range wordsOf(strings.ToLower(cutRunes(text, 2000))) {
 		n := utf8.RuneCountInString(w)
-		if s := stem(w); (n >= minWordRunes || !isASCII(w)) && n <= 40 && !commonWords[w] && !slices.Contains(stems, s) {
+		if s := stem(w); (n >= minWordRunes || !isASCII(w)) && n <= 40 && !commonWords[w] &&
+			!slices.Contains(stems, s) {
 			stems = append(stems, s)
 		}
 	}
@@ -159,8 +162,8 @@ func wordsOf(text string) []string {
 
 func isASCII(text string) bool { return utf8.RuneCountInString(text) == len(text) }
 
-// stem returns the beginning that the forms of an English word, in lower case, have in common. It is always a part of the
-// word, so that the index of parts of words finds the other forms by it.
+// stem returns the beginning that the forms of an English word, in lower case, have in common. It is always a part of
+// the word, so that the index of parts of words finds the other forms by it.
 func stem(word string) string {
 	for _, ending := range []string{"ing", "ies", "ed", "es", "s"} {
 		if s, ok := strings.CutSuffix(word, ending); ok && len(s) >= minWordRunes && !strings.HasSuffix(word, "ss") {
@@ -168,7 +171,8 @@ func stem(word string) string {
 			break
 		}
 	}
-	if n := len(word); n > minWordRunes && 'a' <= word[n-1] && word[n-1] <= 'z' && (word[n-1] == word[n-2] || strings.IndexByte("eyi", word[n-1]) >= 0) {
+	if n := len(word); n > minWordRunes && 'a' <= word[n-1] && word[n-1] <= 'z' &&
+		(word[n-1] == word[n-2] || strings.IndexByte("eyi", word[n-1]) >= 0) {
 		word = word[:n-1]
 	}
 	return word
@@ -178,22 +182,23 @@ func stem(word string) string {
 var commonWords = func() map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(`
-		a about again all also always am an and another any anything are as ask at be because been before being but by can could
-		did do does doing done dont even ever every for from get give go going got had has have having he hello her here hers hey
-		him his how i if in into is it its just know last less let like likely look made make many may maybe me mean might mine
-		more most much must my need never new no not nothing now of off often ok okay on once one only or other our out over own
-		please quite really remember remind said same say says see shall she should show since so some something still such sure
-		talk tell than thank thanks that the their them then there these they thing things think this those though through to
-		told too under until up us use very want was we well were what when where whether which while who whom whose why will
-		with without would yes yet you your yours
-		aber alle als also auch auf aus bei bin bist das dass dein deine dem den der des die dir doch du ein eine einen einer
-		erzähl für habe haben hast hat ich ihr ihre im ist ja kann kannst mein meine meinem meinen meiner mich mir mit nach nicht
-		noch nur oder sag sein seine sich sie sind über und uns unser von war was weiß weißt wenn wer wie wir wird wissen wo
-		zu zum zur
-		avec ce ces cette comme dans des elle est et les leur mais mes mon nous par pas pour que qui quoi sais ses son sont sur
-		une vous
-		como con cuál del donde el ella eres es esta este las los más mis muy para pero por qué que quién sabes ser sin sobre son
-		sus una`) {
+		a about again all also always am an and another any anything are as ask at be because been before being but by
+		can could did do does doing done dont even ever every for from get give go going got had has have having he
+		hello her here hers hey him his how i if in into is it its just know last less let like likely look made make
+		many may maybe me mean might mine more most much must my need never new no not nothing now of off often ok
+		okay on once one only or other our out over own please quite really remember remind said same say says see
+		shall she should show since so some something still such sure talk tell than thank thanks that the their them
+		then there these they thing things think this those though through to told too under until up us use very want
+		was we well were what when where whether which while who whom whose why will with without would yes yet you
+		your yours
+		aber alle als also auch auf aus bei bin bist das dass dein deine dem den der des die dir doch du ein eine
+		einen einer erzähl für habe haben hast hat ich ihr ihre im ist ja kann kannst mein meine meinem meinen meiner
+		mich mir mit nach nicht noch nur oder sag sein seine sich sie sind über und uns unser von war was weiß weißt
+		wenn wer wie wir wird wissen wo zu zum zur
+		avec ce ces cette comme dans des elle est et les leur mais mes mon nous par pas pour que qui quoi sais ses son
+		sont sur une vous
+		como con cuál del donde el ella eres es esta este las los más mis muy para pero por qué que quién sabes ser
+		sin sobre son sus una`) {
 		all[w] = true
 	}
 	return all

@@ -117,7 +117,10 @@ func (c *converter) step(s step, m *thread.Message) {
 			p = new(*p)
 			p.Input, p.Output = sorted(p.Input), sorted(p.Output)
 		}
-		call := llm.ToolCall{ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput), Metadata: toolkit.Metadata(p.Raw, c.provider)}
+		call := llm.ToolCall{
+			ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput),
+			Metadata: toolkit.Metadata(p.Raw, c.provider),
+		}
 		answer.ToolCalls = append(answer.ToolCalls, call)
 		output := resultText(p)
 		result := entry{from: m, images: imagesOf(p), Message: llm.Message{
@@ -134,8 +137,8 @@ func (c *converter) step(s step, m *thread.Message) {
 	c.entries = append(append(c.entries, answer), results...)
 }
 
-// callID returns the id of a tool call, which some models read; a provider that does not accept it sends another one. Two
-// tool calls with the same id, for example from two voice calls, get different ones.
+// callID returns the id of a tool call, which some models read; a provider that does not accept it sends another one.
+// Two tool calls with the same id, for example from two voice calls, get different ones.
 func (c *converter) callID(saved string) string {
 	id := saved
 	for n := 0; id == "" || c.ids[id]; n++ {

@@ -55,8 +55,8 @@ func New(cfg Config) (*Coordinator, error) {
 // CallEnded has a call of this process that has ended read, if its assistant asks for that.
 func (c *Coordinator) CallEnded() { c.extractor.look() }
 
-// Run gives titles to threads, and reads ended calls, until ctx ends. Then it accepts no more turns, interrupts the running
-// ones, and returns when all are saved.
+// Run gives titles to threads, and reads ended calls, until ctx ends. Then it accepts no more turns, interrupts the
+// running ones, and returns when all are saved.
 func (c *Coordinator) Run(ctx context.Context) error {
 	var beside sync.WaitGroup
 	beside.Go(func() { c.titles.run(ctx) })
@@ -144,8 +144,8 @@ func (c *Coordinator) Interrupt(ctx context.Context, key thread.Key) error {
 	return err
 }
 
-// Yield ends the turn that is running on a thread, on any instance, if those who read it as it came are gone, now or in a
-// moment. It does not wait for that.
+// Yield ends the turn that is running on a thread, on any instance, if those who read it as it came are gone, now or in
+// a moment. It does not wait for that.
 func (c *Coordinator) Yield(ctx context.Context, key thread.Key) {
 	if t := c.here(key); t != nil {
 		t.yield()
@@ -200,8 +200,8 @@ func (c *Coordinator) InterruptAll() {
 }
 
 // Turn begins a turn: it saves the user's message and returns. The turn goes on when ctx ends, and always ends with an
-// assistant message. The errors are ErrBusy, ErrInCall, ErrTooMany, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider, ErrTools,
-// ErrUnclaimed, ErrClosed, and the store's; in these cases nothing is saved.
+// assistant message. The errors are ErrBusy, ErrInCall, ErrTooMany, ErrEmpty, ErrTooLarge, ErrImages, ErrProvider,
+// ErrTools, ErrUnclaimed, ErrClosed, and the store's; in these cases nothing is saved.
 func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) {
 	if err := req.validate(); err != nil {
 		return nil, fmt.Errorf("begin turn: %w", err)
@@ -249,7 +249,10 @@ func (c *Coordinator) failed(t *Turn, err error) {
 // refusal reports whether the store has refused to begin a turn. After any other error, the turn may have begun in the
 // database all the same.
 func refusal(err error) bool {
-	return slices.ContainsFunc([]error{ErrBusy, ErrInCall, ErrTooMany, ErrUnclaimed, persistence.ErrNotFound, persistence.ErrInvalid, persistence.ErrConflict}, func(known error) bool { return errors.Is(err, known) })
+	return slices.ContainsFunc([]error{
+		ErrBusy, ErrInCall, ErrTooMany, ErrUnclaimed, persistence.ErrNotFound, persistence.ErrInvalid,
+		persistence.ErrConflict,
+	}, func(known error) bool { return errors.Is(err, known) })
 }
 
 // enter makes t the thread's turn in this process.

@@ -20,19 +20,19 @@ type Calls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	// Free ends the thread's call, in any process, if it waits for its browser: then it does not hold the thread.
 	Free(ctx context.Context, key thread.Key) error
-	// Say says a text, with images of the thread, in the thread's call, in any process, and returns the saved message. A
-	// text whose id the call knows is not said again. With queued, the id of the queue's message that it is, that is sent
-	// with it, and only a call of this process takes it. The errors are persistence.ErrNotFound if there is no call, or it
-	// ended before the text was said; with queued, persistence.ErrInvalid for a text that it cannot accept, and
-	// persistence.ErrBusy if it accepts none just now.
+	// Say says a text, with images of the thread, in the thread's call, in any process, and returns the saved message.
+	// A text whose id the call knows is not said again. With queued, the id of the queue's message that it is, that is
+	// sent with it, and only a call of this process takes it. The errors are persistence.ErrNotFound if there is no
+	// call, or it ended before the text was said; with queued, persistence.ErrInvalid for a text that it cannot accept,
+	// and persistence.ErrBusy if it accepts none just now.
 	Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error)
-	// Call returns the id of the thread's call in this process, empty for none, and whether to leave the thread alone for
-	// now.
+	// Call returns the id of the thread's call in this process, empty for none, and whether to leave the thread alone
+	// for now.
 	Call(key thread.Key) (id string, busy bool)
 }
 
-// Door is where all that a user types to a thread comes in, whatever its way: it goes into the thread's live call, or is
-// answered by text. It is safe for concurrent use.
+// Door is where all that a user types to a thread comes in, whatever its way: it goes into the thread's live call, or
+// is answered by text. It is safe for concurrent use.
 type Door struct {
 	*Coordinator
 
@@ -54,13 +54,15 @@ type Mode struct {
 	// the id answers; without an id, the last one. What was said since stays, except with Chat. A live call refuses it.
 	Regenerate bool
 	Of         string
-	// Chat is for clients that keep the conversation themselves, as useChat does, and send what they show last, whose id
-	// there is Shown. A message that the thread has is answered again; one with other words now is said instead of the
-	// earlier; one that it does not have is said, even to regenerate, which is how a client retries what was refused. From
-	// where the user went back (Of), all is left out of later requests. A turn whose reader has left gives way.
+	// Chat is for clients that keep the conversation themselves, as useChat does, and send what they show last, whose
+	// id there is Shown. A message that the thread has is answered again; one with other words now is said instead of
+	// the earlier; one that it does not have is said, even to regenerate, which is how a client retries what was
+	// refused. From where the user went back (Of), all is left out of later requests. A turn whose reader has left
+	// gives way.
 	Chat  bool
 	Shown string
-	// Queued is the id of a message of the queue, whose claim has found out whether it goes into the call of this process.
+	// Queued is the id of a message of the queue, whose claim has found out whether it goes into the call of this
+	// process.
 	Queued string
 	InCall bool
 }
@@ -88,8 +90,8 @@ func (a Answer) Turn() *Turn {
 	return t
 }
 
-// Say takes what a user types. The errors are those of [Coordinator.Turn], ErrCallChanging, ErrCallInstructions, ErrKeyUsed,
-// ErrNoMessage, and those of the call.
+// Say takes what a user types. The errors are those of [Coordinator.Turn], ErrCallChanging, ErrCallInstructions,
+// ErrKeyUsed, ErrNoMessage, and those of the call.
 func (d *Door) Say(ctx context.Context, req TurnRequest, mode Mode) (Answer, error) {
 	if mode.Queued != "" {
 		return d.queued(ctx, req, mode)
@@ -108,8 +110,8 @@ func (d *Door) Say(ctx context.Context, req TurnRequest, mode Mode) (Answer, err
 		return Answer{Reply: turn, Message: turn.User()}, nil
 	}
 	if mode.Once != "" && (errors.Is(err, ErrBusy) || errors.Is(err, persistence.ErrConflict)) {
-		// The same request may just have arrived. A turn that is being prepared here has then saved its message, or could
-		// not begin either.
+		// The same request may just have arrived. A turn that is being prepared here has then saved its message, or
+		// could not begin either.
 		if running := d.Running(req.Key); running != nil {
 			running.Begins(ctx)
 		}
@@ -142,8 +144,8 @@ func imageParts(key thread.Key, ids []string) (parts []thread.Part) {
 	return parts
 }
 
-// Ready returns the id of the thread's call in this process, empty for none, and whether a queued message may be said now.
-// The errors are those of [Coordinator.Busy].
+// Ready returns the id of the thread's call in this process, empty for none, and whether a queued message may be said
+// now. The errors are those of [Coordinator.Busy].
 func (d *Door) Ready(ctx context.Context, key thread.Key) (callID string, ready bool, err error) {
 	callID, busy := d.calls.Call(key)
 	if !busy {
@@ -267,7 +269,9 @@ func (d *Door) turn(ctx context.Context, req TurnRequest, mode Mode) (*Turn, err
 
 // again returns a request that has a saved message answered again.
 func (r TurnRequest) again(id string) TurnRequest {
-	r.Text, r.Images, r.ImageIDs, r.Parts, r.Extra = "", nil, nil, nil, nil
+	r.Text, r.Images = "", nil
+	r.ImageIDs, r.Parts = nil, nil
+	r.Extra = nil
 	r.Saved, r.MessageID = true, id
 	return r
 }
@@ -330,8 +334,8 @@ func saidID(req TurnRequest, mode Mode) string {
 	return persistence.OnceID(req.Key.Thread, fmt.Sprintf("%s %q %q", mode.Shown, req.Text, req.Images))
 }
 
-// saysTheSame reports whether a saved message has the words of a request, and as many images; without either, what counts
-// are the words of its last instruction. Saved words have no NUL.
+// saysTheSame reports whether a saved message has the words of a request, and as many images; without either, what
+// counts are the words of its last instruction. Saved words have no NUL.
 func saysTheSame(saved thread.Message, req TurnRequest) bool {
 	images := 0
 	for _, p := range saved.Parts {
@@ -339,19 +343,20 @@ func saysTheSame(saved thread.Message, req TurnRequest) bool {
 			images++
 		}
 	}
-	words, given := req.Text, len(req.Images)+len(req.ImageIDs)
-	if n := len(req.Instructions); n > 0 && words == "" && given == 0 {
+	words, attached := req.Text, len(req.Images)+len(req.ImageIDs)
+	if n := len(req.Instructions); n > 0 && words == "" && attached == 0 {
 		words = req.Instructions[n-1]
 	}
 	words = strings.ReplaceAll(words, "\x00", "")
-	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == given
+	return strings.TrimSpace(saved.Text()) == strings.TrimSpace(words) && images == attached
 }
 
 // wayGrace is how long a message waits for the end of the turn that its client has just stopped.
 const wayGrace = 3 * time.Second
 
-// gaveWay waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn, which
-// only cuts its stream, and begins another does not wait for the first, whose end is noticed and saved a little later.
+// gaveWay waits a moment for the end of the thread's turn, and reports whether it came: a client that stops one turn,
+// which only cuts its stream, and begins another does not wait for the first, whose end is noticed and saved a little
+// later.
 func (d *Door) gaveWay(ctx context.Context, key thread.Key) bool {
 	grace, cancel := context.WithTimeout(ctx, wayGrace)
 	defer cancel()
@@ -414,12 +419,13 @@ func (c *Coordinator) keepImages(ctx context.Context, key thread.Key, images []I
 	return ids, nil
 }
 
-// Find returns the thread's turn, in any process; ErrIdle if there is none. With a message's id it finds the turn that makes
-// the message, or has made it.
+// Find returns the thread's turn, in any process; ErrIdle if there is none. With a message's id it finds the turn that
+// makes the message, or has made it.
 func (c *Coordinator) Find(ctx context.Context, key thread.Key, messageID string) (Reply, error) {
 	here := c.Running(key)
 	// An earlier turn that ended here does not hide the one that another process runs.
-	if here != nil && (messageID == "" && !here.Ended() || messageID != "" && here.Begins(ctx) && here.MessageID() == messageID) {
+	if here != nil &&
+		(messageID == "" && !here.Ended() || messageID != "" && here.Begins(ctx) && here.MessageID() == messageID) {
 		return here, nil
 	}
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {

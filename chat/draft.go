@@ -52,9 +52,11 @@ type draft struct {
 // newDraft begins an answer.
 func newDraft(meta thread.Metadata, turn string, events *eventLog, publish publisher, saver *saver) *draft {
 	meta.Source, meta.Status = thread.SourceText, thread.StatusInProgress
-	return &draft{turn: turn, events: events, publish: publish, saver: saver, blocks: map[bool]int{}, msg: thread.Message{
-		ID: persistence.NewID(), Role: thread.RoleAssistant, Parts: []thread.Part{thread.StepStart()}, Metadata: meta,
-	}}
+	return &draft{turn: turn, events: events, publish: publish, saver: saver, blocks: map[bool]int{},
+		msg: thread.Message{
+			ID: persistence.NewID(), Role: thread.RoleAssistant, Parts: []thread.Part{thread.StepStart()},
+			Metadata: meta,
+		}}
 }
 
 // emit sends an event to those who follow the turn.
@@ -133,7 +135,9 @@ func (d *draft) grow(reasoning bool, text string) {
 	if before == 0 { // nothing saved has the part
 		d.save()
 	} else {
-		d.saver.put(persistence.PutDraft{Draft: persistence.Draft{MessageID: d.msg.ID, Start: before, Text: text}, Turn: d.turn})
+		d.saver.put(persistence.PutDraft{
+			Draft: persistence.Draft{MessageID: d.msg.ID, Start: before, Text: text}, Turn: d.turn,
+		})
 	}
 	d.publishText()
 }

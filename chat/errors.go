@@ -74,5 +74,7 @@ func asError(provider string, err error) *llm.Error {
 	if e, ok := errors.AsType[*llm.Error](err); ok {
 		return e
 	}
-	return &llm.Error{Kind: llm.KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err}
+	return &llm.Error{
+		Kind: llm.KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err,
+	}
 }

@@ -35,9 +35,10 @@ const (
 )
 
 // ExtractInstructions is the system prompt of a request to read a call.
-const ExtractInstructions = "You read the record of a call that has ended. What the assistant said is only what the user heard. " +
-	"Answer with one JSON object that fits the schema and nothing else. \"summary\" is one paragraph about the call, in its language. " +
-	"\"extracted\" has what its schema asks for, taken from the call alone: invent nothing."
+const ExtractInstructions = "You read the record of a call that has ended. What the assistant said is only what " +
+	"the user heard. Answer with one JSON object that fits the schema and nothing else. \"summary\" is one " +
+	"paragraph about the call, in its language. \"extracted\" has what its schema asks for, taken from the call " +
+	"alone: invent nothing."
 
 // extractor reads calls of assistants with a schema, once they have ended: one of an owner at a time, as it is
 // never urgent, so that none of them holds up the others'.
@@ -90,8 +91,8 @@ func (x *extractor) run(ctx context.Context) {
 	}
 }
 
-// handle reads a call and saves the result. While the database is away it tries again: if the process stops before, or is taken for
-// dead, another one reads the call once more.
+// handle reads a call and saves the result. While the database is away it tries again: if the process stops before, or
+// is taken for dead, another one reads the call once more.
 func (x *extractor) handle(ctx context.Context, claim extractions.Claim) {
 	log := x.cfg.Logger.With("call_id", claim.CallID, "thread_id", claim.Key.Thread)
 	result, err := x.read(ctx, claim)
@@ -121,7 +122,10 @@ func (x *extractor) handle(ctx context.Context, claim extractions.Claim) {
 	for {
 		saved := save()
 		if saved == nil && state != records.ExtractionWaiting {
-			x.cfg.Store.Publish(ctx, claim.Key, persistence.Event{Type: "call_extracted", Data: toolkit.Encode(map[string]any{"call_id": claim.CallID, "extraction": state})})
+			x.cfg.Store.Publish(ctx, claim.Key, persistence.Event{
+				Type: "call_extracted",
+				Data: toolkit.Encode(map[string]any{"call_id": claim.CallID, "extraction": state}),
+			})
 		}
 		if saved == nil || errors.Is(saved, persistence.ErrFenced) || errors.Is(saved, persistence.ErrClosed) {
 			return
@@ -181,7 +185,8 @@ func (x *extractor) read(ctx context.Context, claim extractions.Claim) (result e
 	}
 	schema := extractSchema(a.Extract)
 	req := llm.Request{
-		Model: cfg.Models[cfg.Provider], System: ExtractInstructions + "\n\nThe schema:\n" + string(schema), Schema: schema, MaxTokens: extractTokens,
+		Model: cfg.Models[cfg.Provider], System: ExtractInstructions + "\n\nThe schema:\n" + string(schema),
+		Schema: schema, MaxTokens: extractTokens,
 		Messages: []llm.Message{{Role: llm.RoleUser, Content: said}},
 	}
 	record := records.Response{Kind: records.KindExtraction, CallID: claim.CallID}
@@ -198,7 +203,10 @@ func (x *extractor) read(ctx context.Context, claim extractions.Claim) (result e
 		return result, nil
 	}
 	req.Messages = append(req.Messages, llm.Message{Role: llm.RoleAssistant, Content: answer},
-		llm.Message{Role: llm.RoleUser, Content: "That does not fit: " + wrong.Error() + ". Answer with the whole object once more, corrected."})
+		llm.Message{
+			Role:    llm.RoleUser,
+			Content: "That does not fit: " + wrong.Error() + ". Answer with the whole object once more, corrected.",
+		})
 	if answer, err = cfg.ask(ctx, claim.Key, provider, record, req, maxExtracted); err != nil {
 		return result, err
 	}
@@ -232,7 +240,9 @@ func (x *extractor) said(ctx context.Context, claim extractions.Claim) (string, 
 }
 
 // speakers are how those who say something are called in the record of a call.
-var speakers = map[thread.Role]string{thread.RoleUser: "User", thread.RoleAssistant: "Assistant", thread.RoleSystem: "Instruction"}
+var speakers = map[thread.Role]string{
+	thread.RoleUser: "User", thread.RoleAssistant: "Assistant", thread.RoleSystem: "Instruction",
+}
 
 func writeSaid(b *strings.Builder, m *thread.Message) {
 	if m.IsDiscarded() {
@@ -251,7 +261,8 @@ func writeSaid(b *strings.Builder, m *thread.Message) {
 				fmt.Fprintf(b, "%s: %s\n", speakers[m.Role], text)
 			}
 		case p.IsTool():
-			fmt.Fprintf(b, "Tool %s(%s): %s\n", toolName(p), arguments(p, maxToolRead), cutRunes(resultText(p), maxToolRead))
+			fmt.Fprintf(b, "Tool %s(%s): %s\n", toolName(p), arguments(p, maxToolRead),
+				cutRunes(resultText(p), maxToolRead))
 		}
 	}
 }
@@ -297,5 +308,7 @@ func parseExtracted(answer string, schema json.RawMessage) (result extractions.R
 	}
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, whole.Extracted) // it was read from JSON
-	return extractions.Result{Summary: cutRunes(strings.TrimSpace(*whole.Summary), maxSummary), Extracted: compact.Bytes()}, nil
+	return extractions.Result{
+		Summary: cutRunes(strings.TrimSpace(*whole.Summary), maxSummary), Extracted: compact.Bytes(),
+	}, nil
 }

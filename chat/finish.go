@@ -50,10 +50,13 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 		meta.LatencyMS["first_token"] = t.steps.firstMS
 	}
 	d.note(extraFinish, finish)
-	meta.Usage = toolkit.Encode(usage{used.CachedTokens, used.InputTokens, used.OutputTokens, used.InputTokens + used.OutputTokens})
+	all := used.InputTokens + used.OutputTokens
+	meta.Usage = toolkit.Encode(usage{used.CachedTokens, used.InputTokens, used.OutputTokens, all})
 	r := &t.result
-	r.TurnID, r.MessageID, r.Text, r.Usage = t.id, t.message, d.msg.Text(), used
-	r.Status, r.Finish, r.Err, r.Provider = status, finish, failure, t.prompt.provider
+	r.TurnID, r.MessageID = t.id, t.message
+	r.Text, r.Usage = d.msg.Text(), used
+	r.Status, r.Finish = status, finish
+	r.Err, r.Provider = failure, t.prompt.provider
 	r.Shutdown = status == thread.StatusInterrupted && errors.Is(context.Cause(t.ctx), errShutdown)
 }
 
@@ -71,8 +74,8 @@ func (t *Turn) fail(failure *llm.Error) {
 	}
 }
 
-// saveEnd has the finished message saved and the thread released, and returns when that is done. It returns false if the
-// database was unavailable: then the writer's file has it or, after finalTimeout, it still waits in memory.
+// saveEnd has the finished message saved and the thread released, and returns when that is done. It returns false if
+// the database was unavailable: then the writer's file has it or, after finalTimeout, it still waits in memory.
 func (t *Turn) saveEnd() (saved bool) {
 	if err := persistence.CheckMessage(t.draft.snapshot()); err != nil {
 		t.log.Error("message cannot be saved, shortening it", "error", err)
@@ -93,7 +96,8 @@ func (t *Turn) saveEnd() (saved bool) {
 	return saved
 }
 
-// readSlowEnd reads the message like readEnd. A database that is only slow is waited for: who is told of the end may read it at once.
+// readSlowEnd reads the message like readEnd. A database that is only slow is waited for: who is told of the end may
+// read it at once.
 func (t *Turn) readSlowEnd(ctx context.Context) (m thread.Message, saved bool) {
 	for {
 		waits := t.saver.writer.Pending() > 0
@@ -118,15 +122,16 @@ func (t *Turn) putEnd() {
 	t.saver.writer.PushLast(t.req.Key, persistence.PutMessage{Message: t.draft.snapshot(), Turn: t.id}, end)
 }
 
-// readEnd reads the message once its end is in the database, and saves the results that came after the turn had given them
-// up. There is nothing to read, but nothing to wait for either, if the turn has lost its thread. The error is that the database
-// cannot be read.
+// readEnd reads the message once its end is in the database, and saves the results that came after the turn had given
+// them up. There is nothing to read, but nothing to wait for either, if the turn has lost its thread. The error is that
+// the database cannot be read.
 func (t *Turn) readEnd() (m thread.Message, saved bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), endTimeout)
 	defer cancel()
 	m, err = t.cfg.Store.Message(ctx, t.req.Key, t.message)
 	switch {
-	case errors.Is(err, persistence.ErrNotFound), err == nil && m.Metadata.Status != t.result.Status && m.Metadata.Status != thread.StatusInProgress:
+	case errors.Is(err, persistence.ErrNotFound),
+		err == nil && m.Metadata.Status != t.result.Status && m.Metadata.Status != thread.StatusInProgress:
 		t.log.Info("turn ended without its thread, which was deleted or has another turn")
 		return thread.Message{}, true, nil
 	case err != nil || m.Metadata.Status == thread.StatusInProgress:
@@ -155,8 +160,8 @@ func (t *Turn) readEnd() (m thread.Message, saved bool, err error) {
 	return m, true, nil
 }
 
-// awaitEnd returns when the end of a turn that was announced without being saved is in the database, or the server stops:
-// then it is in the writer's file.
+// awaitEnd returns when the end of a turn that was announced without being saved is in the database, or the server
+// stops: then it is in the writer's file.
 func (t *Turn) awaitEnd() {
 	t.log.Warn("database unavailable, end of the turn waits for it")
 	tick := time.Tick(endEvery)

@@ -69,7 +69,8 @@ func (c *Coordinator) Answer(ctx context.Context, key thread.Key, asked thread.M
 		return nil, nil, nil
 	}
 	// A turn whose end was announced without being saved does not learn when it is.
-	if t := c.Running(key); t != nil && t.events.message() == answer.ID && (!t.Ended() || t.result.Message.Parts != nil) {
+	if t := c.Running(key); t != nil && t.events.message() == answer.ID &&
+		(!t.Ended() || t.result.Message.Parts != nil) {
 		return t, nil, nil
 	}
 	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID, ending: c.ending}
@@ -97,8 +98,8 @@ func (f *Followed) MessageID() string { return f.message }
 
 // Events yields the events of the turn, like [Turn.Events], but always from the beginning: deltas
 // may be merged here, so the events have other numbers than in their own process. While the database is unavailable,
-// they wait for it, as the turn does. The error is that of ctx, the store's, or ErrClosed: a process that stops does not
-// wait for the turns of others.
+// they wait for it, as the turn does. The error is that of ctx, the store's, or ErrClosed: a process that stops does
+// not wait for the turns of others.
 func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -111,7 +112,8 @@ func (f *Followed) Events(ctx context.Context, _ int) iter.Seq2[Event, error] {
 			left = left || !yield(e, nil)
 		})
 		err := f.follow(ctx, mirror, &left)
-		for ; errors.Is(err, persistence.ErrUnavailable) && ctx.Err() == nil && !left; err = f.follow(ctx, mirror, &left) {
+		for ; errors.Is(err, persistence.ErrUnavailable) && ctx.Err() == nil &&
+			!left; err = f.follow(ctx, mirror, &left) {
 			select {
 			case <-time.After(awayPause):
 			case <-ctx.Done():

@@ -24,21 +24,21 @@ const maxReplay = 400
 type HistoryConfig struct {
 	// How many turns a text model gets.
 	//
-	// A turn is a user's message with everything that answers it. If there are more, a quarter of MaxTurns is dropped at once,
-	// so that the beginning stays the same for some turns.
+	// A turn is a user's message with everything that answers it. If there are more, a quarter of MaxTurns is dropped
+	// at once, so that the beginning stays the same for some turns.
 	MaxTurns int `yaml:"max_turns" default:"20" min:"1" max:"1000"`
 	// How many tokens it gets, roughly, besides its instructions.
 	//
-	// They are estimated at four characters per token, including tool inputs and outputs, without system messages, which all
-	// requests have.
+	// They are estimated at four characters per token, including tool inputs and outputs, without system messages,
+	// which all requests have.
 	MaxTokens int `yaml:"max_tokens" default:"8000" min:"100" max:"1000000"`
 	// How much is cut off at once, so that prompts stay cached.
 	TrimChunkTokens int `yaml:"trim_chunk_tokens" default:"1000" min:"1" max:"100000"`
 
 	// tight means that the model has refused a longer request: the last results are cut as earlier ones are.
 	tight bool
-	// sorts puts the keys of the inputs and outputs of tools in order, since the database does not keep theirs: so a request
-	// has the same bytes before and after its messages were saved.
+	// sorts puts the keys of the inputs and outputs of tools in order, since the database does not keep theirs: so a
+	// request has the same bytes before and after its messages were saved.
 	sorts bool
 }
 
@@ -76,7 +76,10 @@ func (h HistoryConfig) Messages(thread []thread.Message, provider string) []llm.
 // entries is Messages before images are read.
 func (h HistoryConfig) entries(thread []thread.Message, provider string) []entry {
 	h = h.withDefaults()
-	c := converter{provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight, sorts: h.sorts}
+	c := converter{
+		provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight,
+		sorts: h.sorts,
+	}
 	refused := refused(thread)
 	for i := range thread {
 		if !refused[thread[i].ID] {
@@ -204,7 +207,8 @@ func units(all []entry) []unit {
 // arrives at the same beginning as the one before, unless it has to trim itself.
 func (h HistoryConfig) trim(all []entry) []entry {
 	turns := units(all)
-	start, total, answered := 0, 0, 0
+	start, total := 0, 0
+	answered := 0
 	for n, u := range turns {
 		total += u.opening
 		tokens, count := h.MaxTokens, h.MaxTurns

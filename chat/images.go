@@ -51,13 +51,18 @@ func savedImages(ctx context.Context, store *persistence.Store, key thread.Key, 
 		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return nil, err
 		}
-		all = append(all, Image{MediaType: cmp.Or(saved.MediaType, pictures.ImageTypes[0]), URL: thread.ImagePath(key.Thread) + url.PathEscape(id)})
+		all = append(all, Image{
+			MediaType: cmp.Or(saved.MediaType, pictures.ImageTypes[0]),
+			URL:       thread.ImagePath(key.Thread) + url.PathEscape(id),
+		})
 	}
 	return all, nil
 }
 
 func (i Image) part() thread.Part {
-	return thread.Part{Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL})}
+	return thread.Part{
+		Type: "file", Raw: toolkit.Encode(map[string]string{"type": "file", "mediaType": i.MediaType, "url": i.URL}),
+	}
 }
 
 // data reads a data URL; ok is false for other URLs.
@@ -99,14 +104,16 @@ func keepImages(b *persistence.Batch, threadID string, images []Image, quota int
 	return kept, nil
 }
 
-// checkImages returns why images cannot be used in a thread (ErrImages). saved is how many more the message names by id.
+// checkImages returns why images cannot be used in a thread (ErrImages). saved is how many more the message names by
+// id.
 func checkImages(images []Image, thread string, saved int) error {
 	if n := len(images) + saved; n > MaxImages {
 		return fmt.Errorf("%w: there are %d, the limit is %d", ErrImages, n, MaxImages)
 	}
 	for _, i := range images {
 		if !slices.Contains(pictures.ImageTypes, i.MediaType) {
-			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType, strings.Join(pictures.ImageTypes, ", "))
+			return fmt.Errorf("%w: %q is not one of %s", ErrImages, i.MediaType,
+				strings.Join(pictures.ImageTypes, ", "))
 		}
 		data, readable := i.data()
 		switch _, ofThread := i.part().ImageID(thread); {
@@ -134,10 +141,13 @@ func (m Media) SaveMedia(ctx context.Context, call toolkit.Call, data []byte) (t
 	if err != nil {
 		return toolkit.Media{}, err
 	}
-	if i, err = m.Store.Pictures.Save(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, i, m.Quota); err != nil {
+	if i, err = m.Store.Pictures.Save(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, i,
+		m.Quota); err != nil {
 		return toolkit.Media{}, err
 	}
-	return toolkit.Media{ID: i.ID, MediaType: i.MediaType, URL: thread.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height}, nil
+	return toolkit.Media{
+		ID: i.ID, MediaType: i.MediaType, URL: thread.ImagePath(call.ThreadID) + i.ID, Width: i.Width, Height: i.Height,
+	}, nil
 }
 
 // imagesOf returns the images of a call's result.

@@ -103,7 +103,8 @@ func (r *mirror) results(parts []thread.Part) {
 			continue
 		}
 		e := callOf(p)
-		e.Input, e.Output, e.Error = nil, p.Output, p.ErrorText
+		e.Input, e.Output = nil, p.Output
+		e.Error = p.ErrorText
 		r.once(fmt.Sprint("result ", i), Event{Type: EventToolOutput, Call: e})
 	}
 }
@@ -119,7 +120,8 @@ func (r *mirror) ask(p thread.Part) {
 // decide sends the decision on a question.
 func (r *mirror) decide(p thread.Part, d toolkit.Decision) {
 	e := callOf(p)
-	e.Input, e.Approved, e.Reason = nil, d.Approved, d.Reason
+	e.Input, e.Approved = nil, d.Approved
+	e.Reason = d.Reason
 	r.once("decision "+p.ToolCallID, Event{Type: EventToolDecided, Call: e})
 }
 
@@ -152,7 +154,8 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 			r.decide(p, toolkit.Decision{Approved: d.Approved, Reason: d.Reason})
 		case e.Type == eventToolProgress:
 			call := callOf(p)
-			call.Input, call.Message, call.Percent, call.Data = nil, d.Message, d.Percent, d.Data
+			call.Input, call.Message = nil, d.Message
+			call.Percent, call.Data = d.Percent, d.Data
 			r.send(Event{Type: EventToolProgress, MessageID: r.message, Call: call})
 		}
 	}
@@ -162,7 +165,9 @@ func (r *mirror) takeCallEvent(e persistence.Event) {
 // message does not say why.
 func resultOf(turn string, m thread.Message) *Result {
 	meta := m.Metadata
-	result := &Result{TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m}
+	result := &Result{
+		TurnID: turn, MessageID: m.ID, Text: m.Text(), Status: meta.Status, Finish: FinishInterrupted, Message: m,
+	}
 	var used usage
 	_ = json.Unmarshal(meta.Usage, &used) // none in an answer that was cut off
 	result.Usage = llm.Usage{InputTokens: used.Input, OutputTokens: used.Output, CachedTokens: used.Cached}
@@ -171,7 +176,7 @@ func resultOf(turn string, m thread.Message) *Result {
 		return raw != nil && json.Unmarshal(raw, into) == nil
 	}
 	read(extraProvider, &result.Provider)
-	switch given := read(extraFinish, &result.Finish); {
+	switch finished := read(extraFinish, &result.Finish); {
 	case meta.Status == thread.StatusInterrupted:
 		result.Finish = FinishInterrupted
 	case meta.Status == thread.StatusFailed:
@@ -182,14 +187,16 @@ func resultOf(turn string, m thread.Message) *Result {
 		read(extraError, &failure)
 		result.Finish = FinishError
 		result.Err = &llm.Error{
-			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider, Message: cmp.Or(failure.Message, "The answer broke off."),
+			Kind: cmp.Or(failure.Kind, llm.KindUnavailable), Provider: result.Provider,
+			Message: cmp.Or(failure.Message, "The answer broke off."),
 		}
-	case !given:
+	case !finished:
 		result.Finish = FinishStop
 	case result.Finish == FinishToolCalls:
 		for _, p := range m.Parts {
 			if p.IsTool() && p.State == thread.ToolInputAvailable {
-				result.ToolCalls = append(result.ToolCalls, llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
+				result.ToolCalls = append(result.ToolCalls,
+					llm.ToolCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: string(p.Input)})
 			}
 		}
 	}

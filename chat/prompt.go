@@ -58,8 +58,8 @@ func (p *prompt) size() (n int) {
 	return n
 }
 
-// load reads the thread, and puts the message or question that the turn answers at the end. user is the message that the
-// turn has begun with, if any: the thread may have been reset since.
+// load reads the thread, and puts the message or question that the turn answers at the end. user is the message that
+// the turn has begun with, if any: the thread may have been reset since.
 func (p *prompt) load(ctx context.Context, req *TurnRequest, user thread.Message, note string) error {
 	messages, err := p.store.Replay(ctx, req.Key, p.history.replayed())
 	if err != nil {

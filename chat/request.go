@@ -61,8 +61,8 @@ type TurnRequest struct {
 	Spoken bool
 	// Provider and Model override the thread's text session, which overrides the settings.
 	Provider, Model string
-	// Session has the thread answer as a text session: with Discard and NoServerTools, and with the session's tools, whose
-	// calls stay open.
+	// Session has the thread answer as a text session: with Discard and NoServerTools, and with the session's tools,
+	// whose calls stay open.
 	Session bool
 	// Discard makes a failed turn leave nothing of the assistant for later requests.
 	Discard bool
@@ -73,8 +73,8 @@ type TurnRequest struct {
 	// Unlimited lets the turn begin in spite of Config.TurnsPerOwner: whoever asks for it has a limit
 	// of its own.
 	Unlimited bool
-	// Queued is the claim of the queued message that the turn answers; nil for none. The message counts as sent if and only if
-	// the turn has begun, and the turn cannot begin if the claim is lost (ErrUnclaimed).
+	// Queued is the claim of the queued message that the turn answers; nil for none. The message counts as sent if and
+	// only if the turn has begun, and the turn cannot begin if the claim is lost (ErrUnclaimed).
 	Queued *queued.Claimed
 	// Closing says what becomes of that message with the transaction that ends the turn and saves
 	// its answer; nil leaves it alone. The result is complete except for Message.
@@ -139,7 +139,8 @@ func (r *TurnRequest) instructionID() string {
 	return r.MessageID
 }
 
-// appendInstructions appends instructions to a thread, as system messages. lastID is the id of the last one, empty for a new one.
+// appendInstructions appends instructions to a thread, as system messages. lastID is the id of the last one, empty for
+// a new one.
 func appendInstructions(b *persistence.Batch, instructions []string, lastID string) error {
 	for i, text := range instructions {
 		m := thread.Message{Role: thread.RoleSystem, Parts: []thread.Part{thread.TextPart(text)}}
@@ -174,7 +175,8 @@ func (r *TurnRequest) validate() error {
 		size += len(i)
 	}
 	if size > MaxText || len(r.Instructions) > maxInstructions {
-		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size, MaxText, maxInstructions)
+		return fmt.Errorf("%w: the text has %d bytes, the limit is %d; and at most %d instructions", ErrTooLarge, size,
+			MaxText, maxInstructions)
 	}
 	if r.Client != nil {
 		return r.Client.Validate()

@@ -60,7 +60,10 @@ func (t *Turn) look() {
 // rounds alternates between asking the model and running its tools, until there is an answer.
 func (t *Turn) rounds() (FinishReason, error) {
 	if err := t.prompt.load(t.ctx, &t.req, t.user, t.note); err != nil {
-		return FinishError, &llm.Error{Kind: llm.KindUnavailable, Provider: t.prompt.provider, Message: "The conversation could not be read.", Err: err}
+		return FinishError, &llm.Error{
+			Kind: llm.KindUnavailable, Provider: t.prompt.provider, Message: "The conversation could not be read.",
+			Err: err,
+		}
 	}
 	defer func() { t.prompt.thread = nil }() // the turn itself is kept for a while
 	before := t.prompt.messages(t.ctx, t.req.Key)
@@ -88,7 +91,8 @@ func (t *Turn) rounds() (FinishReason, error) {
 			return t.answered(stop), nil
 		case last:
 			t.tools.refuse(calls)
-			t.draft.notice(fmt.Sprintf("I stopped after %d rounds of tool calls without finishing. Tell me to go on, or ask for less at a time.", round))
+			t.draft.notice(fmt.Sprintf("I stopped after %d rounds of tool calls without finishing. Tell me to go "+
+				"on, or ask for less at a time.", round))
 			return FinishToolRounds, nil
 		}
 		open, err := t.tools.run(calls)
@@ -124,7 +128,8 @@ func (t *Turn) tooLong(err error, cuts int, before, since []llm.Message) bool {
 	if failure.Kind != llm.KindTooLong && (cuts > 0 || !unclear) {
 		return false
 	}
-	t.log.Warn("conversation too long for the language model, leaving out a part", "error", failure, "cause", failure.Err)
+	t.log.Warn("conversation too long for the language model, leaving out a part", "error", failure,
+		"cause", failure.Err)
 	return true
 }
 
@@ -162,7 +167,9 @@ func cutResults(messages []llm.Message) (cut bool) {
 
 // answered explains how an answer without calls ended.
 func (t *Turn) answered(stop llm.StopReason) FinishReason {
-	reason := map[llm.StopReason]FinishReason{llm.StopLength: FinishLength, llm.StopFilter: FinishFilter, llm.StopRefusal: FinishFilter}[stop]
+	reason := map[llm.StopReason]FinishReason{
+		llm.StopLength: FinishLength, llm.StopFilter: FinishFilter, llm.StopRefusal: FinishFilter,
+	}[stop]
 	if stop == llm.StopRefusal {
 		t.draft.note(extraRefused, true)
 		t.draft.notice("The provider's content filter stopped the answer. Later requests leave out what was asked.")
@@ -202,7 +209,9 @@ func (t *Turn) course() Course {
 func (t *Turn) report() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()
-	report := TurnReport{Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Settled: t.settled, Course: t.course()}
+	report := TurnReport{
+		Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Settled: t.settled, Course: t.course(),
+	}
 	for _, o := range t.cfg.Observers {
 		func() {
 			defer func() {

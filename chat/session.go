@@ -147,8 +147,8 @@ func (c *Coordinator) Session(ctx context.Context, key thread.Key) (Session, err
 	return s, nil
 }
 
-// DeleteSession interrupts a turn that is running on the thread, on any instance, and deletes the thread with everything
-// in it.
+// DeleteSession interrupts a turn that is running on the thread, on any instance, and deletes the thread with
+// everything in it.
 func (c *Coordinator) DeleteSession(ctx context.Context, key thread.Key) error {
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return fmt.Errorf("delete session: %w", err)
@@ -195,7 +195,8 @@ func (c *Coordinator) SessionAnswer(ctx context.Context, key thread.Key, r Resul
 		TotalTokens: r.Usage.InputTokens + r.Usage.OutputTokens,
 	}}
 	for _, call := range r.ToolCalls {
-		result.ToolCalls = append(result.ToolCalls, SessionCall{ID: call.ID, Name: call.Name, Arguments: written(json.RawMessage(call.Arguments))})
+		result.ToolCalls = append(result.ToolCalls,
+			SessionCall{ID: call.ID, Name: call.Name, Arguments: written(json.RawMessage(call.Arguments))})
 	}
 	s, err := c.Session(ctx, key)
 	if err == nil && r.Err != nil {
@@ -250,8 +251,8 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key thread.Key, out
 	return c.Session(ctx, key)
 }
 
-// KeepResult saves the result of a call that an ended turn has given up: later turns read it. The errors are a [CallError]
-// with ErrUnknownCall, ErrAnswered or ErrTooLarge, and the store's.
+// KeepResult saves the result of a call that an ended turn has given up: later turns read it. The errors are a
+// [CallError] with ErrUnknownCall, ErrAnswered or ErrTooLarge, and the store's.
 func (c *Coordinator) KeepResult(ctx context.Context, key thread.Key, r ToolResult) error {
 	refused := r.tooLarge()
 	if refused != nil {
@@ -264,9 +265,11 @@ func (c *Coordinator) KeepResult(ctx context.Context, key thread.Key, r ToolResu
 			return err
 		}
 		switch {
-		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) || call.Status == thread.ToolCallRunning:
+		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) ||
+			call.Status == thread.ToolCallRunning:
 			refused = &CallError{r.CallID, ErrUnknownCall}
-		case call.Status != thread.ToolCallCancelled && (call.Status != thread.ToolCallFailed || call.Error != noClientResult):
+		case call.Status != thread.ToolCallCancelled &&
+			(call.Status != thread.ToolCallFailed || call.Error != noClientResult):
 			refused = &CallError{r.CallID, ErrAnswered}
 		default:
 			return resolveSaved(b, call, r.result())
@@ -299,7 +302,9 @@ func (c *Coordinator) settings(ctx context.Context, key thread.Key) (settings, e
 	if err != nil {
 		return settings{}, err
 	}
-	s := settings{provider: cmp.Or(saved.Provider, cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}"))}
+	s := settings{
+		provider: cmp.Or(saved.Provider, cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}")),
+	}
 	s.model = cmp.Or(saved.Model, cfg.Models[s.provider])
 	if err := json.Unmarshal([]byte(cmp.Or(saved.Tools, "[]")), &s.tools); err != nil {
 		return s, fmt.Errorf("read session: its tools: %w", err)
@@ -321,9 +326,12 @@ func snapshot(m *thread.Message) []SessionMessage {
 	var outputs []SessionMessage
 	flush := func() {
 		if len(texts)+len(calls) > 0 {
-			all = append(append(all, SessionMessage{Role: llm.RoleAssistant, Content: strings.Join(texts, "\n"), ToolCalls: calls}), outputs...)
+			said := strings.Join(texts, "\n")
+			all = append(all, SessionMessage{Role: llm.RoleAssistant, Content: said, ToolCalls: calls})
+			all = append(all, outputs...)
 		}
-		texts, calls, outputs = nil, nil, nil
+		texts, calls = nil, nil
+		outputs = nil
 	}
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; {
@@ -334,7 +342,8 @@ func snapshot(m *thread.Message) []SessionMessage {
 		case p.IsTool():
 			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)})
 			if p.State == thread.ToolOutputAvailable || p.State == thread.ToolOutputError {
-				outputs = append(outputs, SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
+				outputs = append(outputs,
+					SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
 		}
 	}

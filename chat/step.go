@@ -77,7 +77,8 @@ func (s *steps) step(messages []llm.Message, last bool) ([]*call, llm.StopReason
 		case s.ctx.Err() != nil:
 			return nil, "", context.Cause(s.ctx)
 		case final && !a.came && blind(failure) && len(extraImages(request.Messages)) > 0:
-			s.log.Warn("language model refused the request, trying without the earlier images", "error", failure, "cause", failure.Err)
+			s.log.Warn("language model refused the request, trying without the earlier images", "error", failure,
+				"cause", failure.Err)
 			request.Messages = withoutImages(request.Messages)
 			continue
 		case a.came || final:
@@ -109,7 +110,8 @@ type answer struct {
 // run makes the request and keeps a record of it.
 func (a *answer) run(request llm.Request) error {
 	a.record = records.Response{
-		ID: persistence.NewID(), MessageID: a.s.draft.msg.ID, Model: a.s.request.Model, Status: "in_progress", CreatedAt: a.begun,
+		ID: persistence.NewID(), MessageID: a.s.draft.msg.ID, Model: a.s.request.Model, Status: "in_progress",
+		CreatedAt: a.begun,
 	}
 	a.save()
 	err := a.stream(request)
@@ -137,7 +139,9 @@ func (a *answer) close(err error) {
 	}
 	r.FinishedAt = new(time.Now())
 	r.RawUsage = a.usage.Raw
-	r.Usage = thread.Usage{InputTokens: a.usage.InputTokens, OutputTokens: a.usage.OutputTokens, CachedTokens: a.usage.CachedTokens}
+	r.Usage = thread.Usage{
+		InputTokens: a.usage.InputTokens, OutputTokens: a.usage.OutputTokens, CachedTokens: a.usage.CachedTokens,
+	}
 	if s.cost != nil {
 		r.CostUSD = s.cost(s.provider.Name(), s.request.Model, a.usage)
 	}
@@ -178,7 +182,9 @@ func (a *answer) stream(request llm.Request) error {
 		}
 		switch {
 		case !open:
-			return &llm.Error{Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer was cut off."}
+			return &llm.Error{
+				Kind: llm.KindUnavailable, Provider: s.provider.Name(), Message: "The answer was cut off.",
+			}
 		case in.err != nil:
 			return in.err
 		}
@@ -219,8 +225,12 @@ func (s *steps) pull(ctx context.Context, req llm.Request, deltas chan<- receive
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.log.Error("provider panicked", "provider", s.provider.Name(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			send(received{err: &llm.Error{Kind: llm.KindBadRequest, Provider: s.provider.Name(), Message: "The server made a mistake with this request.", Err: errors.New("panic")}})
+			s.log.Error("provider panicked", "provider", s.provider.Name(), "panic", fmt.Sprint(p),
+				"stack", string(debug.Stack()))
+			send(received{err: &llm.Error{
+				Kind: llm.KindBadRequest, Provider: s.provider.Name(),
+				Message: "The server made a mistake with this request.", Err: errors.New("panic"),
+			}})
 		}
 	}()
 	for d, err := range s.provider.Stream(ctx, req) {
@@ -236,7 +246,8 @@ func (a *answer) take(d llm.Delta) error {
 		a.usage = *d.Usage
 	}
 	if d.Without != "" {
-		a.s.log.Warn("the model has refused a part of the request, which it no longer gets until this server is restarted",
+		a.s.log.Warn(
+			"the model has refused a part of the request, which it no longer gets until this server is restarted",
 			"model", a.s.request.Model, "without", d.Without)
 		a.s.draft.note(extraWithout, d.Without)
 	}
@@ -252,7 +263,10 @@ func (a *answer) take(d llm.Delta) error {
 	}
 	if d.ToolCall != nil {
 		if len(a.calls) >= toolkit.MaxCalls {
-			return &llm.Error{Kind: llm.KindBadRequest, Provider: a.s.provider.Name(), Message: fmt.Sprintf("The language model asked for more than %d tools at once.", toolkit.MaxCalls)}
+			return &llm.Error{
+				Kind: llm.KindBadRequest, Provider: a.s.provider.Name(),
+				Message: fmt.Sprintf("The language model asked for more than %d tools at once.", toolkit.MaxCalls),
+			}
 		}
 		a.calls = append(a.calls, a.s.tools.invoke(*d.ToolCall, a.last))
 	}

@@ -120,7 +120,8 @@ func (w *titles) suggest(ctx context.Context, key thread.Key, title string, by p
 		w.cfg.Logger.Warn("title not saved", "thread_id", key.Thread, "error", err)
 	}
 	if changed {
-		w.cfg.Store.Publish(ctx, key, persistence.Event{Type: "thread_titled", Data: toolkit.Encode(map[string]string{"title": title})})
+		w.cfg.Store.Publish(ctx, key,
+			persistence.Event{Type: "thread_titled", Data: toolkit.Encode(map[string]string{"title": title})})
 	}
 }
 
@@ -135,7 +136,8 @@ func (w *titles) name(ctx context.Context, key thread.Key) {
 	}()
 	row, err := w.cfg.Store.Thread(ctx, key)
 	of := named{key, row.CreatedAt.UnixMicro()}
-	if err != nil || row.TitleBy == persistence.TitleByUser || row.TitleBy == persistence.TitleByModel || w.tries[of] >= titleTries {
+	if err != nil || row.TitleBy == persistence.TitleByUser || row.TitleBy == persistence.TitleByModel ||
+		w.tries[of] >= titleTries {
 		return
 	}
 	start, err := w.exchange(ctx, of)
@@ -179,7 +181,8 @@ func (w *titles) exchange(ctx context.Context, of named) (start []thread.Message
 	growing := false
 	for _, m := range messages {
 		growing = growing || m.Metadata.Status == thread.StatusInProgress
-		hasText := m.Role != thread.RoleSystem && m.Metadata.Status != thread.StatusInProgress && strings.TrimSpace(m.Text()) != "" && !m.IsNotice()
+		hasText := m.Role != thread.RoleSystem && m.Metadata.Status != thread.StatusInProgress &&
+			strings.TrimSpace(m.Text()) != "" && !m.IsNotice()
 		if hasText && (len(start) > 0 || m.Role == thread.RoleUser && localTitle(m.Text()) != "") {
 			start = append(start, m)
 		}
@@ -219,7 +222,8 @@ func (c *Config) title(ctx context.Context, key thread.Key, instructions, text s
 		return "", err
 	}
 	answer, err := c.ask(ctx, key, m.provider, records.Response{Kind: records.KindTitle}, llm.Request{
-		Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}}, MaxTokens: titleTokens,
+		Model: m.request.Model, System: instructions, Messages: []llm.Message{{Role: llm.RoleUser, Content: text}},
+		MaxTokens: titleTokens,
 	}, maxTitleAnswer)
 	if err != nil {
 		return "", fmt.Errorf("ask for a title: %w", err)

@@ -162,9 +162,10 @@ func (t *Turn) Events(ctx context.Context, from int) iter.Seq2[Event, error] {
 	return t.events.follow(ctx, from)
 }
 
-// Deliver delivers the result of a call that the turn is waiting for, or has given up: such a late result is saved at the end
-// of the turn, for later ones. The errors are a [CallError] with ErrUnknownCall (never made, or the turn has ended: see
-// [Coordinator.KeepResult]) or ErrAnswered, and ErrTooLarge, with which a call that was waiting has then failed.
+// Deliver delivers the result of a call that the turn is waiting for, or has given up: such a late result is saved at
+// the end of the turn, for later ones. The errors are a [CallError] with ErrUnknownCall (never made, or the turn has
+// ended: see [Coordinator.KeepResult]) or ErrAnswered, and ErrTooLarge, with which a call that was waiting has then
+// failed.
 func (t *Turn) Deliver(r ToolResult) error { return t.client.deliver(r) }
 
 // Waiting lists the calls that are waiting for the client now, oldest first.

@@ -74,7 +74,8 @@ func (a *Addresses) Check(raw string) (string, error) {
 }
 
 func (a *Addresses) parse(raw string) (*url.URL, *http.Client, error) {
-	if u, err := a.named.ParseURL(raw); err == nil && (a.allow[allowKey(u.Hostname(), "")] || a.allow[allowKey(u.Hostname(), portOf(u))]) {
+	if u, err := a.named.ParseURL(raw); err == nil &&
+		(a.allow[allowKey(u.Hostname(), "")] || a.allow[allowKey(u.Hostname(), portOf(u))]) {
 		return u, a.open, nil
 	}
 	u, err := a.public.ParseURL(raw)
@@ -94,8 +95,9 @@ func portOf(u *url.URL) string {
 	return "80"
 }
 
-// post sends one request, and returns the status of its answer. The error says, in words for the hook's owner, why there is none;
-// it contains no address that a name has resolved to. A redirect is an answer like any other, and no answer's body is read.
+// post sends one request, and returns the status of its answer. The error says, in words for the hook's owner, why
+// there is none; it contains no address that a name has resolved to. A redirect is an answer like any other, and no
+// answer's body is read.
 func (a *Addresses) post(ctx context.Context, to string, header http.Header, body []byte) (int, error) {
 	u, client, err := a.parse(to)
 	if err != nil {
@@ -123,7 +125,8 @@ func explain(err error) error {
 	if r, ok := errors.AsType[*guard.Refusal](err); ok {
 		return r
 	}
-	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, errTimeout) { // the latter is the context's cause
+	// the latter is the context's cause
+	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() || errors.Is(err, errTimeout) {
 		return errTimeout
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {

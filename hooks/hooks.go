@@ -1,5 +1,5 @@
-// Package hooks delivers what owners and the operator want to be told: it posts signed events to their addresses, as Standard
-// Webhooks says, until they have arrived.
+// Package hooks delivers what owners and the operator want to be told: it posts signed events to their addresses, as
+// Standard Webhooks says, until they have arrived.
 package hooks
 
 import (
@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// parallel limits how many deliveries of one hook are sent at the same time by one process: one that does not answer costs
-	// others nothing. After patience failures in a row it is one.
+	// parallel limits how many deliveries of one hook are sent at the same time by one process: one that does not
+	// answer costs others nothing. After patience failures in a row it is one.
 	parallel = 8
 	patience = 5
 	// maxSending limits those of all hooks, maxWriting the transactions about them: calls come first.
@@ -84,7 +84,7 @@ type Sender struct {
 
 	mu        sync.Mutex
 	receivers map[string]*receiver // with a goroutine
-	unsure    map[string]bool      // hooks of which it is not known whether something was claimed
+	inDoubt   map[string]bool      // hooks of which it is not known whether something was claimed
 	running   sync.WaitGroup
 }
 
@@ -100,8 +100,8 @@ func New(cfg Config) *Sender {
 		cfg.OnAttempt = func(Result, time.Duration) {}
 	}
 	s := &Sender{
-		cfg: cfg, operator: map[string]webhook.Secret{}, post: cfg.Addresses.post, receivers: map[string]*receiver{}, unsure: map[string]bool{},
-		sending: make(chan struct{}, maxSending), writing: make(chan struct{}, maxWriting),
+		cfg: cfg, operator: map[string]webhook.Secret{}, post: cfg.Addresses.post, receivers: map[string]*receiver{},
+		inDoubt: map[string]bool{}, sending: make(chan struct{}, maxSending), writing: make(chan struct{}, maxWriting),
 	}
 	for url, secret := range cfg.Operator {
 		s.operator[hooked.OperatorID(url)] = secret
@@ -142,7 +142,7 @@ func (s *Sender) Run(ctx context.Context) error {
 func (s *Sender) claimedPerhaps() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.unsure))
+	return slices.Collect(maps.Keys(s.inDoubt))
 }
 
 // serve has a goroutine look after a hook.
@@ -210,20 +210,20 @@ func (s *Sender) leave(id string, r *receiver) bool {
 	return true
 }
 
-// claim takes what is due. alone means that this process is sending nothing to the hook. Whether a claim that fails has taken
-// something is not known: the next one finds out.
+// claim takes what is due. alone means that this process is sending nothing to the hook. Whether a claim that fails has
+// taken something is not known: the next one finds out.
 func (s *Sender) claim(ctx context.Context, id string, limit int, alone bool) (hooked.Hook, []hooked.Delivery) {
 	defer s.write()()
 	hook, claimed, err := s.cfg.Store.Claim(ctx, id, limit, alone)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && alone {
-		delete(s.unsure, id)
+		delete(s.inDoubt, id)
 	}
 	if err == nil {
 		return hook, claimed
 	}
-	s.unsure[id] = true
+	s.inDoubt[id] = true
 	if ctx.Err() == nil && !errors.Is(err, persistence.ErrUnavailable) {
 		s.cfg.Logger.Warn("deliveries not claimed", "hook_id", id, "error", err)
 	}
@@ -259,7 +259,8 @@ func (s *Sender) deliver(ctx context.Context, hook hooked.Hook, d hooked.Deliver
 	}
 	result := s.finish(ctx, d, outcome)
 	s.cfg.OnAttempt(result, took)
-	s.cfg.Logger.Debug("event posted", "hook_id", d.HookID, "delivery", d.ID, "type", d.Type, "status", outcome.Status, "error", outcome.Error, "result", string(result))
+	s.cfg.Logger.Debug("event posted", "hook_id", d.HookID, "delivery", d.ID, "type", d.Type, "status", outcome.Status,
+		"error", outcome.Error, "result", string(result))
 	return result == ResultDelivered
 }
 
@@ -281,8 +282,8 @@ func (s *Sender) attempt(ctx context.Context, hook hooked.Hook, d hooked.Deliver
 	return hooked.Outcome{Status: status}
 }
 
-// finish records the end of an attempt. While the database is away it tries again: if the process stops before, or is taken for
-// dead, another one sends the event once more.
+// finish records the end of an attempt. While the database is away it tries again: if the process stops before, or is
+// taken for dead, another one sends the event once more.
 func (s *Sender) finish(ctx context.Context, d hooked.Delivery, o hooked.Outcome) Result {
 	for {
 		after, found, err := s.save(ctx, d, o)
@@ -290,7 +291,8 @@ func (s *Sender) finish(ctx context.Context, d hooked.Delivery, o hooked.Outcome
 		case errors.Is(err, persistence.ErrFenced), errors.Is(err, persistence.ErrClosed):
 			return ResultLost
 		case err != nil:
-			s.cfg.Logger.Log(ctx, slog.LevelDebug, "end of a delivery not saved yet", "hook_id", d.HookID, "delivery", d.ID, "error", err)
+			s.cfg.Logger.Log(ctx, slog.LevelDebug, "end of a delivery not saved yet", "hook_id", d.HookID, "delivery",
+				d.ID, "error", err)
 			select {
 			case <-time.After(saveAgain):
 				continue
@@ -307,7 +309,8 @@ func (s *Sender) finish(ctx context.Context, d hooked.Delivery, o hooked.Outcome
 			s.cfg.Logger.Info("hook switched off: its receiver is gone", "hook_id", d.HookID)
 			return ResultGone
 		}
-		s.cfg.Logger.Info("event not delivered", "hook_id", d.HookID, "delivery", d.ID, "type", d.Type, "status", o.Status, "error", o.Error)
+		s.cfg.Logger.Info("event not delivered", "hook_id", d.HookID, "delivery", d.ID, "type", d.Type,
+			"status", o.Status, "error", o.Error)
 		return ResultFailed
 	}
 }

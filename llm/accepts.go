@@ -41,8 +41,8 @@ type Rule struct {
 	Accepts
 }
 
-// Find returns what a model accepts: what the first rule of the settings for it says, or else the first of the known ones;
-// the zero value if there is none. The settings say nothing about the form of images.
+// Find returns what a model accepts: what the first rule of the settings for it says, or else the first of the known
+// ones; the zero value if there is none. The settings say nothing about the form of images.
 func Find(settings, known []Rule, model string) Accepts {
 	a, _ := first(known, model)
 	if set, ok := first(settings, model); ok {

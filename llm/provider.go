@@ -10,8 +10,8 @@ import (
 )
 
 // Provider is a language model that answers by text. It must be safe for concurrent use. One that does not accept every
-// request says so in a method Accepts(model string) Accepts. One that may take long to begin an answer says so in a method
-// Patience() time.Duration.
+// request says so in a method Accepts(model string) Accepts. One that may take long to begin an answer says so in a
+// method Patience() time.Duration.
 type Provider interface {
 	// Name returns the provider's name in settings and records.
 	Name() string
@@ -33,8 +33,8 @@ type Request struct {
 	Tools    []Tool
 	// NeedsTools means that an answer without the tools is of no use: a model that calls none refuses the request.
 	NeedsTools bool
-	// Schema is a JSON schema of an object which the answer's text must be; nil: any text. A provider that cannot make sure
-	// of it, or does not take this schema, may answer otherwise, or with KindBadRequest.
+	// Schema is a JSON schema of an object which the answer's text must be; nil: any text. A provider that cannot make
+	// sure of it, or does not take this schema, may answer otherwise, or with KindBadRequest.
 	Schema json.RawMessage
 	// MaxTokens limits the answer; 0 leaves it to the provider.
 	MaxTokens int
@@ -154,13 +154,14 @@ type ErrorKind string
 
 // The kinds of an Error.
 const (
-	KindAuth        ErrorKind = "auth"        // the key is missing or wrong: somebody must change it
-	KindQuota       ErrorKind = "quota"       // no credit left: somebody must pay
-	KindRate        ErrorKind = "rate"        // too many requests: try again later
-	KindTooLong     ErrorKind = "too_long"    // the conversation is too long
-	KindOverloaded  ErrorKind = "overloaded"  // the provider is in trouble: try again later
-	KindBadRequest  ErrorKind = "bad_request" // the provider rejects it: a bug or a wrong model
-	KindRefused     ErrorKind = "refused"     // the provider refuses what was asked, and later requests with it, as with StopRefusal
+	KindAuth       ErrorKind = "auth"        // the key is missing or wrong: somebody must change it
+	KindQuota      ErrorKind = "quota"       // no credit left: somebody must pay
+	KindRate       ErrorKind = "rate"        // too many requests: try again later
+	KindTooLong    ErrorKind = "too_long"    // the conversation is too long
+	KindOverloaded ErrorKind = "overloaded"  // the provider is in trouble: try again later
+	KindBadRequest ErrorKind = "bad_request" // the provider rejects it: a bug or a wrong model
+	// the provider refuses what was asked, and later requests with it, as with StopRefusal
+	KindRefused     ErrorKind = "refused"
 	KindUnavailable ErrorKind = "unavailable" // it is unreachable, or the answer was cut off
 	KindTimeout     ErrorKind = "timeout"     // nothing came in time
 )

@@ -81,10 +81,12 @@ func (r *Refusals) Stream(
 // What refusals say, in lower case. A server that names a parameter refuses it; of what is also a common word it must
 // say that it does not take it.
 var (
-	refusing = regexp.MustCompile(`not (\w+ )?(be )?(support|enabled|allow|available|permit|implement|accept|capable)|` +
-		`not (configured|a multi)|n't (\w+ )?(support|allow|accept|have)|unsupport|incapable|disabled|no endpoints|requires? .*--|` +
-		`unrecogni[sz]ed|unknown (name|field|param|arg|variant)|unexpected (arg|key|field|param)|` +
-		`extra (inputs|fields)|at most 0|missing data|only supported by`)
+	refusing = regexp.MustCompile(
+		`not (\w+ )?(be )?(support|enabled|allow|available|permit|implement|accept|capable)|` +
+			`not (configured|a multi)|n't (\w+ )?(support|allow|accept|have)|unsupport|incapable|disabled|` +
+			`no endpoints|requires? .*--|` +
+			`unrecogni[sz]ed|unknown (name|field|param|arg|variant)|unexpected (arg|key|field|param)|` +
+			`extra (inputs|fields)|at most 0|missing data|only supported by`)
 	ofTools  = regexp.MustCompile(`\btools?\b|tool_|\bfunctions?\b|function[_ -]?call`)
 	oneTool  = regexp.MustCompile(`schema|propert|(tools|functions|declarations)(\[|\.)\d|role|message`)
 	ofImages = regexp.MustCompile(`\bimages?\b|image_url|vision|multi-?modal`)

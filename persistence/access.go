@@ -30,8 +30,9 @@ func (s *Store) EnsureThread(ctx context.Context, key thread.Key) (created bool,
 }
 
 func (s *Store) ensureThread(ctx context.Context, key thread.Key) (created bool, err error) {
-	err = s.writeTold(ctx, func(q queries, t *told) error {
-		n, err := q.CreateThread(ctx, pgdb.CreateThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) error {
+		n, err := q.CreateThread(ctx,
+			pgdb.CreateThreadParams{ID: key.Thread, Owner: key.Owner, CreatedAt: dbtype.At(s.now())})
 		if err != nil {
 			return err
 		}

@@ -24,7 +24,8 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		}
 		n, err := b.q.SaveApproval(b.ctx, pgdb.SaveApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner, ToolCallID: a.ToolCallID, Nonce: a.Nonce,
-			Instance: b.tx.For, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)), ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
+			Instance: b.tx.For, AskedAt: dbtype.At(b.s.clock.stored(a.AskedAt)),
+			ExpiresAt: dbtype.At(b.s.clock.stored(a.ExpiresAt)),
 		})
 		if err != nil || n == 0 || a.Outcome != thread.ApprovalOpen {
 			return err
@@ -32,7 +33,7 @@ func (b *Batch) SaveApproval(a thread.Approval) error {
 		row, err := b.q.GetApproval(b.ctx, a.ID, b.key.Thread, b.key.Owner)
 		if err == nil {
 			e := approvalEvent(approvalFromRow(&b.s.clock, row))
-			b.told.tell(b.key, e)
+			b.published.tell(b.key, e)
 			b.hooking.event(e, a.ID)
 		}
 		return err
@@ -63,7 +64,8 @@ func (b *Batch) SettleApproval(a thread.Approval) error {
 	return b.do("close approval", func() error {
 		return b.q.SettleApproval(b.ctx, pgdb.SettleApprovalParams{
 			ID: a.ID, ThreadID: b.key.Thread, Owner: b.key.Owner,
-			Outcome: string(a.Outcome), AnsweredBy: thread.CleanText(a.AnsweredBy), AnsweredAt: new(dbtype.At(b.s.now())),
+			Outcome: string(a.Outcome), AnsweredBy: thread.CleanText(a.AnsweredBy),
+			AnsweredAt: new(dbtype.At(b.s.now())),
 		})
 	})
 }
@@ -87,7 +89,7 @@ func (s *Store) AnswerApproval(ctx context.Context, key thread.Key, toolCallID, 
 	if approved {
 		outcome = thread.ApprovalApproved
 	}
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		at := dbtype.At(s.now())
 		t.tell(key, Event{Type: EventApprovalAnswered, Data: json.RawMessage("{}")})
 		return q.AnswerApproval(ctx, pgdb.AnswerApprovalParams{
@@ -134,9 +136,9 @@ func (s *Store) OpenApprovals(ctx context.Context, key thread.Key) ([]thread.App
 
 func approvalFromRow(c *clock, r pgdb.GetApprovalRow) thread.Approval {
 	return thread.Approval{
-		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: c.local(r.AskedAt.Time), ExpiresAt: c.local(r.ExpiresAt.Time),
-		Outcome: thread.ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy, AnsweredAt: r.AnsweredAt.Ptr(),
-		Name: r.Name, Executor: r.Executor, Input: r.Input,
+		ID: r.ID, ToolCallID: r.ToolCallID, Nonce: r.Nonce, AskedAt: c.local(r.AskedAt.Time),
+		ExpiresAt: c.local(r.ExpiresAt.Time), Outcome: thread.ApprovalOutcome(r.Outcome), AnsweredBy: r.AnsweredBy,
+		AnsweredAt: r.AnsweredAt.Ptr(), Name: r.Name, Executor: r.Executor, Input: r.Input,
 	}
 }
 
@@ -156,7 +158,10 @@ type approvalData struct {
 
 // approvalEvent returns the question in the form that the thread's watchers get.
 func approvalEvent(a thread.Approval) Event {
-	d := approvalData{ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt, Input: thread.AsJSON(json.RawMessage(a.Input))}
+	d := approvalData{
+		ToolCallID: a.ToolCallID, Name: a.Name, Executor: a.Executor, Nonce: a.Nonce, ExpiresAt: a.ExpiresAt,
+		Input: thread.AsJSON(json.RawMessage(a.Input)),
+	}
 	if d.Input == nil {
 		d.Input = json.RawMessage("{}")
 	}

@@ -35,9 +35,9 @@ type Batch struct {
 	q   queries
 	key thread.Key
 	// changed is what watchers get after the commit, and told the events among it.
-	changed changeSet
-	told    told
-	hooking hooking
+	changed   changeSet
+	published transactionEvents
+	hooking   hooking
 }
 
 // changeSet collects what a transaction changes in a thread.
@@ -53,7 +53,8 @@ type changeSet struct {
 func (n *changeSet) drawn(t pgdb.Thread, amount int64) int64 {
 	first := t.NextSeq - amount
 	if !n.drew {
-		n.drew, n.prev, n.messages = true, first-1, map[string]thread.Message{}
+		n.drew, n.prev = true, first-1
+		n.messages = map[string]thread.Message{}
 	}
 	n.next = t.NextSeq - 1
 	return first
@@ -79,7 +80,10 @@ func (s *Store) Batch(ctx context.Context, key thread.Key, fn func(*Batch) error
 
 // batch returns a Batch of a transaction.
 func (s *Store) batch(tx *database.Tx) *Batch {
-	return &Batch{ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, told: told{s: s}, hooking: hooking{tx: tx}, Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx)}
+	return &Batch{
+		ctx: tx.Ctx, s: s, tx: tx, q: tx.Q, key: tx.Key, published: transactionEvents{s: s}, hooking: hooking{tx: tx},
+		Queued: queued.In(tx), Records: records.In(tx), Pictures: pictures.In(tx),
+	}
 }
 
 // Tell notifies the thread's watchers of an event with the commit, and its owner's if they get such.
@@ -89,7 +93,7 @@ func (b *Batch) Tell(e Event) error { return b.tell(e, "") }
 func (b *Batch) tell(e Event, id string) error {
 	return b.do("tell of "+string(e.Type), func() error {
 		e, err := checkEvent(e)
-		b.told.tell(b.key, e)
+		b.published.tell(b.key, e)
 		b.hooking.event(e, id)
 		return err
 	})
@@ -98,26 +102,27 @@ func (b *Batch) tell(e Event, id string) error {
 func (b *Batch) tellOf(kind EventType, about map[string]string, id string) {
 	data, _ := json.Marshal(about) // text can always be encoded
 	e := Event{Type: kind, Data: data}
-	b.told.tell(b.key, e)
+	b.published.tell(b.key, e)
 	b.hooking.event(e, id)
 }
 
 // end comes last in the transaction.
 func (b *Batch) end() error {
-	told := b.told.entries
-	if b.told.entries = nil; b.changed.used {
-		b.told.tellOwner(EventThreadUpdated, b.key)
+	entries := b.published.entries
+	if b.published.entries = nil; b.changed.used {
+		b.published.tellOwner(EventThreadUpdated, b.key)
 	}
-	b.told.entries = append(b.told.entries, told...)
+	b.published.entries = append(b.published.entries, entries...)
 	if err := cmp.Or(b.tx.Err(), b.hooking.write()); err != nil {
 		return err
 	}
-	return b.told.log(b.ctx, b.q)
+	return b.published.log(b.ctx, b.q)
 }
 
 // announce notifies the watchers of the batch's changes.
 func (b *Batch) announce() {
-	s, key, n := b.s, b.key, b.changed
+	s, key := b.s, b.key
+	n := b.changed
 	if n.drew && s.hub.watched(key) {
 		changed := make([]thread.Message, 0, len(n.messages))
 		for _, m := range n.messages {
@@ -133,8 +138,8 @@ func (b *Batch) announce() {
 	if s.shared && (n.drew || n.grew) {
 		s.outbox.tell(wake{Owner: key.Owner, Thread: key.Thread})
 	}
-	b.told.committed()
-	s.Hooks.Fresh(b.hooking.told...)
+	b.published.committed()
+	s.Hooks.Fresh(b.hooking.notified...)
 }
 
 // do runs one write of the batch.
@@ -156,7 +161,8 @@ func (b *Batch) AppendMessage(m thread.Message) (saved thread.Message, err error
 // the new one counts as sent before it, too.
 func (b *Batch) InsertMessage(m thread.Message, afterID string) (saved thread.Message, err error) {
 	err = b.do("insert message", func() (err error) {
-		saved, err = b.insert(m, func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
+		saved, err = b.insert(m,
+			func(t pgdb.Thread) (int64, error) { return b.makeRoom(t, afterID, m.Metadata.CallID) })
 		return err
 	})
 	return saved, err
@@ -209,7 +215,9 @@ func (b *Batch) makeRoom(t pgdb.Thread, afterID, callID string) (int64, error) {
 	} else if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
-	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID)})
+	first, err := b.q.FirstMessageAfter(b.ctx, pgdb.FirstMessageAfterParams{
+		ThreadID: key.Thread, Owner: key.Owner, AfterSeq: after, CallID: thread.CleanText(callID),
+	})
 	return b.shift(t, first, err)
 }
 
@@ -222,7 +230,8 @@ func (b *Batch) makeRoomLast(t pgdb.Thread, callID string) (int64, error) {
 	return b.shift(t, first, err)
 }
 
-// firstOfLaterCall returns the first message of the calls that began after the call callID; sql.ErrNoRows if there is none.
+// firstOfLaterCall returns the first message of the calls that began after the call callID; sql.ErrNoRows if there is
+// none.
 func (b *Batch) firstOfLaterCall(callID string) (pgdb.FirstMessageAfterRow, error) {
 	if callID == "" {
 		return pgdb.FirstMessageAfterRow{}, sql.ErrNoRows
@@ -332,7 +341,8 @@ func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.M
 	if err != nil {
 		return thread.Message{}, err
 	}
-	row.Seq, row.Role, row.CreatedAt = kept.Seq, kept.Role, kept.CreatedAt
+	row.Seq, row.Role = kept.Seq, kept.Role
+	row.CreatedAt = kept.CreatedAt
 	return b.saved(m, row, revision)
 }
 

@@ -22,8 +22,8 @@ import (
 type Change interface {
 	// Size is the approximate number of bytes that the change takes.
 	Size() int
-	// Subject returns the kind of what is changed, as in files, and its id. Of two changes of the same subject, the later
-	// one replaces the earlier; only drafts add up.
+	// Subject returns the kind of what is changed, as in files, and its id. Of two changes of the same subject, the
+	// later one replaces the earlier; only drafts add up.
 	Subject() (kind, id string)
 	// apply writes the change and adds the message that it saved, if any, to the result.
 	apply(b *Batch, to *Applied) error
@@ -61,10 +61,11 @@ type (
 		// Queued is the id of the queued message that this is, empty for none. It counts as sent from then on, whoever
 		// has claimed it meanwhile: who has, loses the claim. If it was edited, it is another message and stays.
 		Queued string `json:"queued,omitempty"`
-		// Turn is the text turn that says the message, if one does: once it has lost its thread, the change has no effect.
+		// Turn is the text turn that says the message, if one does: once it has lost its thread, the change has no
+		// effect.
 		Turn string `json:"turn,omitempty"`
-		// Continues means that the end of the message's response, which often adds to it, follows soon, and Grows that more of
-		// the message does.
+		// Continues means that the end of the message's response, which often adds to it, follows soon, and Grows that
+		// more of the message does.
 		Continues bool `json:"-"`
 		Grows     bool `json:"-"`
 	}
@@ -93,8 +94,8 @@ type (
 	PutApproval struct {
 		Approval thread.Approval `json:"approval"`
 	}
-	// PutTurn ends a text turn and tells the thread's watchers, with Data, if there is any, for EventTurnFinished. Once the turn has lost its
-	// thread it has no effect.
+	// PutTurn ends a text turn and tells the thread's watchers, with Data, if there is any, for EventTurnFinished. Once
+	// the turn has lost its thread it has no effect.
 	PutTurn struct {
 		ID   string          `json:"id"`
 		Data json.RawMessage `json:"data,omitempty"`
@@ -166,7 +167,7 @@ func (c PutEvent) Size() int { return changeOverhead + len(c.Data) }
 func (c PutHook) Size() int { return changeOverhead + len(c.Data) }
 
 func (c PutMessage) apply(b *Batch, to *Applied) error {
-	if held, err := b.holds(c.Turn); err != nil || !held {
+	if claimed, err := b.holds(c.Turn); err != nil || !claimed {
 		return err
 	}
 	m, err := b.put(c.Message, c.Place)
@@ -201,7 +202,7 @@ func (c PutHook) apply(b *Batch, _ *Applied) error {
 }
 
 func (c PutDraft) apply(b *Batch, _ *Applied) error {
-	if held, err := b.holds(c.Turn); err != nil || !held {
+	if claimed, err := b.holds(c.Turn); err != nil || !claimed {
 		return err
 	}
 	return b.SaveDraft(c.Draft)
@@ -314,9 +315,9 @@ type LostChange struct {
 	Err    error
 }
 
-// ApplyAll applies changes of threads in one transaction. If one of them can never be saved, it is returned as lost and the
-// others are saved one by one. The results have the order of groups. Lost changes are logged, and counted by Options.OnLost.
-// An error means that the database is unavailable or the Store closed: the same changes may be retried.
+// ApplyAll applies changes of threads in one transaction. If one of them can never be saved, it is returned as lost and
+// the others are saved one by one. The results have the order of groups. Lost changes are logged, and counted by
+// Options.OnLost. An error means that the database is unavailable or the Store closed: the same changes may be retried.
 func (s *Store) ApplyAll(ctx context.Context, groups []ThreadChanges) ([]Applied, error) {
 	applied, err := s.applyTogether(ctx, groups)
 	if err == nil || !permanent(err) {

@@ -104,8 +104,8 @@ func grow(m *thread.Message, drafts []pgdb.Draft) {
 	}
 	text := []byte(m.Parts[at].Text)
 	for _, d := range drafts {
-		if known := len(text) - int(d.Start); known >= 0 && known < len(d.Text) {
-			text = append(text, d.Text[known:]...)
+		if overlap := len(text) - int(d.Start); overlap >= 0 && overlap < len(d.Text) {
+			text = append(text, d.Text[overlap:]...)
 		}
 	}
 	m.Parts[at].Text = string(text)

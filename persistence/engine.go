@@ -25,8 +25,8 @@ type engine interface {
 	problem(err error) problem
 	// migrate brings the schema up to date. begin, unless it is nil, is that of Options.
 	migrate(ctx context.Context, begin onMigration) error
-	// outdated reports whether the schema, which exists, is older than migrate would make it. If migrate would refuse it,
-	// that is the error.
+	// outdated reports whether the schema, which exists, is older than migrate would make it. If migrate would refuse
+	// it, that is the error.
 	outdated(ctx context.Context) (bool, error)
 	// ping reads the database's clock. Without the tables it fails.
 	ping(ctx context.Context) (time.Time, error)

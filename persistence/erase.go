@@ -28,7 +28,7 @@ func (s *Store) DeleteThread(ctx context.Context, key thread.Key) error {
 
 // deleteThread is DeleteThread for a thread that disown finds and takes from its owner.
 func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(queries) (int64, error)) error {
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		n, err := disown(q)
 		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
 		t.tellOwner(EventThreadDeleted, key)
@@ -43,7 +43,8 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 	return s.fail("delete thread", s.sweeper.eraseSoon(context.WithoutCancel(ctx), key.Thread))
 }
 
-// EraseEventsOf deletes what followers of an owner's threads have not read yet, and what processes ask of each other in the owner's name.
+// EraseEventsOf deletes what followers of an owner's threads have not read yet, and what processes ask of each other in
+// the owner's name.
 func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
 	if !thread.ValidID(owner) {
 		return fmt.Errorf("erase events: %w", ErrNotFound)
@@ -53,9 +54,9 @@ func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
 	}))
 }
 
-// Expire deletes the threads of all owners that nobody has used for so many days before now, except those with a live call
-// or a running turn, and returns how many there were. With 0 days they are kept. The thread's assistant may say otherwise
-// (assistant.Assistant.RetentionDays).
+// Expire deletes the threads of all owners that nobody has used for so many days before now, except those with a live
+// call or a running turn, and returns how many there were. With 0 days they are kept. The thread's assistant may say
+// otherwise (assistant.Assistant.RetentionDays).
 func (s *Store) Expire(ctx context.Context, now time.Time, days int) (erased int, err error) {
 	if y := now.UTC().Year(); y < 1000 || y > 9999 || days < 0 || days > assistant.MaxRetentionDays {
 		return 0, fmt.Errorf("expire threads: %w", Invalid("time"))
@@ -88,7 +89,9 @@ func (e *expiry) pass(ctx context.Context, assistantID string, least int) error 
 	if least == 0 {
 		return nil
 	}
-	list := pgdb.ListExpiredParams{Before: e.before(least), AssistantID: assistantID, After: dbtype.At(time.Time{}), MaxRows: expirePiece}
+	list := pgdb.ListExpiredParams{
+		Before: e.before(least), AssistantID: assistantID, After: dbtype.At(time.Time{}), MaxRows: expirePiece,
+	}
 	for {
 		rows, err := e.s.eng.read().ListExpired(ctx, list)
 		if err != nil || len(rows) == 0 {

@@ -18,8 +18,8 @@ type growth struct {
 	rereadAt time.Time         // not before
 }
 
-// catchUp sends the messages in progress, with what was added since they were last saved whole, or what was added to those
-// that the watcher has. Their events have no number, because nothing was saved.
+// catchUp sends the messages in progress, with what was added since they were last saved whole, or what was added to
+// those that the watcher has. Their events have no number, because nothing was saved.
 func (v *view) catchUp(ctx context.Context) error {
 	rows, err := v.s.eng.read().ListGrowing(ctx, v.key.Thread, v.key.Owner)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 type hooking struct {
 	tx     *database.Tx
 	events []hooked.Event
-	// told are the hooks that get something.
-	told []string
+	// notified are the hooks that get something.
+	notified []string
 }
 
 // tell tells hooks of something, once for each about. data is called when all of the batch is written.
@@ -31,7 +31,7 @@ func (h *hooking) write() error {
 		if err != nil {
 			return err
 		}
-		h.told = append(h.told, hooks...)
+		h.notified = append(h.notified, hooks...)
 	}
 	return nil
 }
@@ -51,7 +51,8 @@ func (h *hooking) event(e Event, id string) {
 	case EventCallStarted:
 		h.tell(hooked.CallStarted, about.CallID, func() (map[string]any, error) { return h.callStarted(about.CallID) })
 	case EventCallEnded:
-		h.tell(hooked.CallEnded, about.CallID, func() (map[string]any, error) { return h.callEnded(about.CallID, about.Recording) })
+		h.tell(hooked.CallEnded, about.CallID,
+			func() (map[string]any, error) { return h.callEnded(about.CallID, about.Recording) })
 	case EventTurnFinished:
 		h.tell(hooked.TurnFinished, cmp.Or(about.MessageID, id, NewID()), func() (map[string]any, error) {
 			return h.turnFinished(about.CallID, about.MessageID, about.Status)
@@ -76,7 +77,8 @@ func (h *hooking) callStarted(id string) (map[string]any, error) {
 	return map[string]any{"call_id": id, "assistant_id": orNull(c.AssistantID), "upstream": c.Upstream}, nil
 }
 
-// callEnded returns what there is to say about a call, which was recorded or not. Its record is saved before its end is told.
+// callEnded returns what there is to say about a call, which was recorded or not. Its record is saved before its end is
+// told.
 func (h *hooking) callEnded(id string, recorded bool) (map[string]any, error) {
 	c, err := h.call(id)
 	if err != nil && !database.IsMissing(err) {
@@ -91,7 +93,8 @@ func (h *hooking) callEnded(id string, recorded bool) (map[string]any, error) {
 		return nil, err
 	}
 	data := map[string]any{
-		"call_id": id, "end_reason": c.EndReason, "duration_seconds": 0.0, "turns": c.Turns, "cost_usd": nil, "assistant_id": orNull(c.AssistantID), "variables": json.RawMessage(t.Variables), "recording": recorded,
+		"call_id": id, "end_reason": c.EndReason, "duration_seconds": 0.0, "turns": c.Turns, "cost_usd": nil,
+		"assistant_id": orNull(c.AssistantID), "variables": json.RawMessage(t.Variables), "recording": recorded,
 		"usage": usageOf(used.InputTokens, used.OutputTokens, used.CachedTokens),
 	}
 	if c.EndedAt != nil {
@@ -112,7 +115,9 @@ func orNull(text string) *string {
 }
 
 func usageOf(input, output, cached int64) map[string]int64 {
-	return map[string]int64{"input_tokens": input, "output_tokens": output, "cached_tokens": cached, "total_tokens": input + output}
+	return map[string]int64{
+		"input_tokens": input, "output_tokens": output, "cached_tokens": cached, "total_tokens": input + output,
+	}
 }
 
 // turnFinished returns what there is to say about a turn: that of a call ends with the assistant's last message.
@@ -157,7 +162,10 @@ func (h *hooking) toolCall(c thread.ToolCall) {
 		return
 	}
 	h.tell(hooked.ToolCompleted, c.ID, func() (map[string]any, error) {
-		data := map[string]any{"tool_call_id": c.ToolCallID, "name": c.Name, "executor": c.Executor, "status": c.Status, "duration_ms": nil}
+		data := map[string]any{
+			"tool_call_id": c.ToolCallID, "name": c.Name, "executor": c.Executor, "status": c.Status,
+			"duration_ms": nil,
+		}
 		if c.FinishedAt != nil && !c.StartedAt.IsZero() {
 			data["duration_ms"] = c.FinishedAt.Sub(c.StartedAt).Milliseconds()
 		}

@@ -244,7 +244,9 @@ func (w *watcher) found(mark string) bool {
 func (w *watcher) take() (items []item, behind, lost bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	items, behind, lost = w.queue, w.behind, w.lost
-	w.queue, w.bytes, w.behind = nil, 0, false
+	items, behind = w.queue, w.behind
+	lost = w.lost
+	w.queue, w.bytes = nil, 0
+	w.behind = false
 	return items, behind, lost
 }

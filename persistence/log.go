@@ -22,9 +22,9 @@ const (
 	sendAgain = time.Second
 )
 
-// Publish passes an event that no change causes to the watchers of the thread, on all instances. It never blocks. Those of this
-// instance get it at once, others from the log, but text that is added to a message from the drafts. A slow watcher may lose
-// such text for a while, and nothing else.
+// Publish passes an event that no change causes to the watchers of the thread, on all instances. It never blocks. Those
+// of this instance get it at once, others from the log, but text that is added to a message from the drafts. A slow
+// watcher may lose such text for a while, and nothing else.
 func (s *Store) Publish(_ context.Context, key thread.Key, e Event) {
 	e, err := checkEvent(e)
 	switch {
@@ -50,14 +50,15 @@ func checkEvent(e Event) (Event, error) {
 	return e, nil
 }
 
-// told are the events that a transaction causes. They are rows of the log with it, so none is lost with the process.
-type told struct {
+// transactionEvents are the events that a transaction causes. They are rows of the log with it, so none is lost with
+// the process.
+type transactionEvents struct {
 	s       *Store
 	entries []entry
 }
 
 // tell adds an event of a thread, and of its owner if such are told.
-func (t *told) tell(key thread.Key, e Event) {
+func (t *transactionEvents) tell(key thread.Key, e Event) {
 	t.entries = append(t.entries, t.s.outbox.entry(key, e))
 	var data map[string]json.RawMessage
 	if toOwner[e.Type] && json.Unmarshal(e.Data, &data) == nil && data != nil {
@@ -68,7 +69,7 @@ func (t *told) tell(key thread.Key, e Event) {
 }
 
 // tellOwner adds the event that a thread has changed.
-func (t *told) tellOwner(kind EventType, key thread.Key) {
+func (t *transactionEvents) tellOwner(kind EventType, key thread.Key) {
 	data, _ := json.Marshal(threadGone{key.Thread}) // a string
 	t.entries = append(t.entries, t.s.outbox.entry(ownerKey(key.Owner), Event{Type: kind, Data: data}))
 }
@@ -79,7 +80,7 @@ type threadGone struct {
 }
 
 // log writes the events in their transaction. Those of threads are read by other processes only.
-func (t *told) log(ctx context.Context, q queries) error {
+func (t *transactionEvents) log(ctx context.Context, q queries) error {
 	for _, e := range t.entries {
 		if !t.s.shared && e.key.Thread != "" {
 			continue
@@ -92,7 +93,7 @@ func (t *told) log(ctx context.Context, q queries) error {
 }
 
 // committed passes the events on after their transaction.
-func (t *told) committed() {
+func (t *transactionEvents) committed() {
 	for _, e := range t.entries {
 		switch {
 		case t.s.shared:
@@ -106,11 +107,11 @@ func (t *told) committed() {
 	}
 }
 
-// writeTold is write for a transaction that causes events.
-func (s *Store) writeTold(ctx context.Context, fn func(queries, *told) error) error {
-	var t told
+// writeEvents is write for a transaction that causes events.
+func (s *Store) writeEvents(ctx context.Context, fn func(queries, *transactionEvents) error) error {
+	var t transactionEvents
 	err := s.write(ctx, func(q queries) error {
-		t = told{s: s}
+		t = transactionEvents{s: s}
 		if err := fn(q, &t); err != nil {
 			return err
 		}
@@ -152,8 +153,8 @@ func (l eventLog) keepSending(ctx context.Context, eng engine) {
 	}
 }
 
-// send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What could not
-// be sent and still can be is restored; events that the database refuses are lost.
+// send writes events into the log, gives them and those of transactions their numbers, and wakes other instances. What
+// could not be sent and still can be is restored; events that the database refuses are lost.
 func (l eventLog) send(ctx context.Context, eng engine, events []entry, wakes map[wake]struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -167,7 +168,8 @@ func (l eventLog) send(ctx context.Context, eng engine, events []entry, wakes ma
 		grown[e.key.Owner] = struct{}{}
 	}
 	if len(grown) > 0 {
-		err := l.s.fail("write event log", eng.write(ctx, func(q queries) error { return logEvents(ctx, q, events, l.s.now()) }))
+		err := l.s.fail("write event log",
+			eng.write(ctx, func(q queries) error { return logEvents(ctx, q, events, l.s.now()) }))
 		switch {
 		case err == nil:
 			l.s.hub.logged()
@@ -211,11 +213,13 @@ func logEvents(ctx context.Context, q queries, events []entry, at time.Time) err
 
 func logEvent(ctx context.Context, q queries, e entry, at time.Time) error {
 	return q.LogEvent(ctx, pgdb.LogEventParams{
-		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type), Data: string(e.event.Data), At: dbtype.At(at),
+		Mark: e.mark, Owner: e.key.Owner, ThreadID: e.key.Thread, Type: string(e.event.Type),
+		Data: string(e.event.Data), At: dbtype.At(at),
 	})
 }
 
-// numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died since.
+// numberEvents gives numbers to the events of all transactions that have ended, also to those whose process has died
+// since.
 func numberEvents(ctx context.Context, q queries) (int64, error) {
 	if err := q.LockOwner(ctx, "log", ""); err != nil {
 		return 0, err
@@ -300,7 +304,9 @@ func eventFromRow(r pgdb.Event) Event {
 }
 
 // toOwner are the events of a thread that its owner's watchers also get. PutEvent writes them.
-var toOwner = map[EventType]bool{EventCallStarted: true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true}
+var toOwner = map[EventType]bool{
+	EventCallStarted: true, EventCallEnded: true, "turn_started": true, EventTurnFinished: true,
+}
 
 // ownerKey is the key of an owner's watchers; no thread has such a key.
 func ownerKey(owner string) thread.Key { return thread.Key{Owner: owner} }

@@ -72,7 +72,9 @@ func (s *Store) Messages(ctx context.Context, key thread.Key, after int64, limit
 }
 
 // CallMessages is Messages for those that belong to a call.
-func (s *Store) CallMessages(ctx context.Context, key thread.Key, callID string, after int64, limit int) ([]thread.Message, error) {
+func (s *Store) CallMessages(
+	ctx context.Context, key thread.Key, callID string, after int64, limit int,
+) ([]thread.Message, error) {
 	if limit < 1 || limit > maxMessages {
 		return nil, fmt.Errorf("list messages of call: %w", Invalid("limit %d: 1 to %d", limit, maxMessages))
 	}
@@ -116,7 +118,9 @@ func (s *Store) Instructions(ctx context.Context, key thread.Key, before int64, 
 }
 
 // messages converts rows of the thread. If there are none it checks that the thread exists.
-func (s *Store) messages(ctx context.Context, key thread.Key, rows []pgdb.Message, err error) ([]thread.Message, error) {
+func (s *Store) messages(
+	ctx context.Context, key thread.Key, rows []pgdb.Message, err error,
+) ([]thread.Message, error) {
 	if err == nil && len(rows) == 0 {
 		_, err = s.thread(ctx, key)
 	}

@@ -15,7 +15,9 @@ import (
 )
 
 // migrations returns the migrations of an engine.
-func migrations(dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) (*goose.Provider, error) {
+func migrations(
+	dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption,
+) (*goose.Provider, error) {
 	files, err := fs.Sub(db.Migrations, "migrations/"+dir)
 	if err != nil {
 		return nil, err
@@ -23,12 +25,12 @@ func migrations(dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.P
 	return goose.NewProvider(dialect, conn, files, opts...)
 }
 
-// numbered is the version of the tables of the last commit that was given out before there was a first migration. They are
-// brought up to that one's, as the migrations between the two did.
+// numbered is the version of the tables of the last commit that was given out before there was a first migration. They
+// are brought up to that one's, as the migrations between the two did.
 const numbered = 27
 
-// upgradeNumbered makes what the first migration makes of tables with the version numbered, all or nothing. Whoever comes
-// second, beside another process, finds it done.
+// upgradeNumbered makes what the first migration makes of tables with the version numbered, all or nothing. Whoever
+// comes second, beside another process, finds it done.
 func upgradeNumbered(ctx context.Context, dir string, first int64, conn *sql.DB) error {
 	file := fmt.Sprintf("migrations/%s/%05d_tables.sql", dir, first)
 	tables, err := fs.ReadFile(db.Migrations, file)
@@ -51,13 +53,16 @@ func upgradeNumbered(ctx context.Context, dir string, first int64, conn *sql.DB)
 		}
 	}
 	var has int64
-	if err := tx.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&has); err != nil || has != numbered {
+	if err := tx.QueryRowContext(ctx, "SELECT max(version_id) FROM goose_db_version").Scan(&has); err != nil ||
+		has != numbered {
 		return err
 	}
 	for _, change := range []string{
 		"ALTER TABLE responses ADD COLUMN kind text NOT NULL DEFAULT 'response'",
-		"UPDATE responses SET kind = 'title', status_reason = '' WHERE status_reason = 'title' AND call_id = '' AND message_id = ''",
-		"UPDATE responses SET kind = 'transcription' WHERE call_id <> '' AND message_id IN (SELECT m.id FROM messages AS m WHERE m.role = 'user')",
+		"UPDATE responses SET kind = 'title', status_reason = '' WHERE status_reason = 'title' AND call_id = '' " +
+			"AND message_id = ''",
+		"UPDATE responses SET kind = 'transcription' WHERE call_id <> '' AND message_id IN (SELECT m.id FROM " +
+			"messages AS m WHERE m.role = 'user')",
 		"ALTER TABLE calls ADD COLUMN place bigint NOT NULL DEFAULT 0",
 		"DROP VIEW conversation_transcript",
 		"CREATE VIEW conversation_transcript AS" + view,
@@ -75,7 +80,10 @@ func upgradeNumbered(ctx context.Context, dir string, first int64, conn *sql.DB)
 type onMigration = func(name string, number, of int)
 
 // migrate applies the migrations that are missing. Tables that outdated refuses stay as they are.
-func migrate(ctx context.Context, begin onMigration, dialect goose.Dialect, dir string, conn *sql.DB, opts ...goose.ProviderOption) error {
+func migrate(
+	ctx context.Context, begin onMigration, dialect goose.Dialect, dir string, conn *sql.DB,
+	opts ...goose.ProviderOption,
+) error {
 	if _, err := outdated(ctx, dialect, dir, conn); err != nil {
 		return err
 	}
@@ -115,17 +123,19 @@ func outdated(ctx context.Context, dialect goose.Dialect, dir string, conn *sql.
 	if err != nil {
 		return false, err
 	}
-	has, known, err := p.GetVersions(ctx)
+	has, latest, err := p.GetVersions(ctx)
 	if err != nil {
 		return false, err
 	}
 	// The first migration has the number of the last one before the first release, so that what was up to date then
 	// counts as having it.
 	if first := p.ListSources()[0].Version; 0 < has && has < first && has != numbered {
-		return false, fmt.Errorf("its tables have version %d, and this program begins with %d: run voicebridge migrate of the last commit before version 0.1.0 (5eb90571) first", has, first)
+		return false, fmt.Errorf("its tables have version %d, and this program begins with %d: run voicebridge "+
+			"migrate of the last commit before version 0.1.0 (5eb90571) first", has, first)
 	}
-	if has > known {
-		return false, fmt.Errorf("its tables have version %d, and this program knows none after %d: start the newer voicebridge that made them, or restore a copy of the database from before it", has, known)
+	if has > latest {
+		return false, fmt.Errorf("its tables have version %d, and this program knows none after %d: start the "+
+			"newer voicebridge that made them, or restore a copy of the database from before it", has, latest)
 	}
-	return has < known, nil
+	return has < latest, nil
 }

@@ -38,17 +38,21 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 		opts.Clock = time.Now
 	}
 	if !thread.ValidID(opts.Instance) {
-		return nil, fmt.Errorf("open database: %w", Invalid("instance: it is not 1 to %d bytes of text", thread.MaxIDBytes))
+		return nil, fmt.Errorf("open database: %w",
+			Invalid("instance: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	s := &Store{
-		hub: newHub(), outbox: newOutbox(), log: opts.Logger, clock: clock{machine: opts.Clock}, noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
+		hub: newHub(), outbox: newOutbox(), log: opts.Logger, clock: clock{machine: opts.Clock},
+		noListen: opts.NoListen, noMigrate: opts.NoMigrate, onWrite: opts.OnWrite, onLost: opts.OnLost,
 		rescue: opts.Rescue, rescuing: make(chan struct{}, 1),
 		closed: make(chan struct{}),
 	}
 	s.sweeper = sweeper{s, make(chan struct{}, 1)}
-	s.Cluster = cluster.New(clusterLink{roomDB{s}}, cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
+	s.Cluster = cluster.New(clusterLink{roomDB{s}},
+		cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
-	s.Records, s.Pictures, s.Recordings = records.New(roomDB{s}), pictures.New(roomDB{s}), recordings.New(roomDB{s})
+	s.Records, s.Pictures = records.New(roomDB{s}), pictures.New(roomDB{s})
+	s.Recordings = recordings.New(roomDB{s})
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
 	s.Hooks, s.Shares = hooked.New(roomDB{s}), shares.New(roomDB{s})
 	s.Grants = grants.New(roomDB{s})
@@ -100,8 +104,8 @@ func Migrate(ctx context.Context, url string, opts Options) error {
 // serves it already, the error is ErrServed. With PostgreSQL it does nothing.
 func (s *Store) Lock() error { return s.eng.lock() }
 
-// Outdated reports whether an older version of the program made the tables, which exist: Ping says so. Migrate and Serve
-// bring them up to date. If they could not, because the tables are too old or too new, the error says what to do.
+// Outdated reports whether an older version of the program made the tables, which exist: Ping says so. Migrate and
+// Serve bring them up to date. If they could not, because the tables are too old or too new, the error says what to do.
 func (s *Store) Outdated(ctx context.Context) (bool, error) {
 	outdated, err := s.eng.outdated(ctx)
 	return outdated, s.fail("read version of database", err)
@@ -147,7 +151,8 @@ func (l eventLog) follow(ctx context.Context) error {
 	}
 	if err := l.s.eng.follow(ctx, !l.s.noListen, l.woken); errors.Is(err, errNoNotes) {
 		l.s.poll.Store(int64(pollFast))
-		l.s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled twice a second instead")
+		l.s.log.Warn("PostgreSQL's notifications do not arrive here, as behind a pooler: the database is polled " +
+			"twice a second instead")
 	} else if err != nil {
 		return err
 	}

@@ -18,8 +18,9 @@ const (
 	maxPayload = 7900
 )
 
-// wake tells other instances that there is something to read. It holds one of: a thread whose messages have changed, that the
-// log has grown (of an owner or, without one, of a thread), the instance that has a command, the command that has its answer.
+// wake tells other instances that there is something to read. It holds one of: a thread whose messages have changed,
+// that the log has grown (of an owner or, without one, of a thread), the instance that has a command, the command that
+// has its answer.
 type wake struct {
 	From    string `json:"from,omitempty"`
 	Owner   string `json:"owner,omitempty"`
@@ -53,7 +54,10 @@ type outbox struct {
 }
 
 func newOutbox() *outbox {
-	return &outbox{origin: NewID(), wake: make(chan struct{}, 1), wakes: map[wake]struct{}{}, ending: make(chan struct{}), ended: make(chan struct{})}
+	return &outbox{
+		origin: NewID(), wake: make(chan struct{}, 1), wakes: map[wake]struct{}{}, ending: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 }
 
 // entry returns an event with its mark.
@@ -61,8 +65,8 @@ func (o *outbox) entry(key thread.Key, e Event) entry {
 	return entry{mark: fmt.Sprint(o.origin, " ", o.count.Add(1)), key: key, event: e}
 }
 
-// publish gives an event to the hub and, if it must be logged or a watcher here has missed it, keeps it for the log: the
-// order is the same.
+// publish gives an event to the hub and, if it must be logged or a watcher here has missed it, keeps it for the log:
+// the order is the same.
 func (o *outbox) publish(h *hub, e entry, log bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

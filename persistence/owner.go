@@ -17,8 +17,8 @@ import (
 var aboutThread = map[EventType]bool{EventThreadCreated: true, EventThreadUpdated: true, EventThreadDeleted: true}
 
 var (
-	// ErrMissed ends a watch that may have missed events, because they could not be saved, or this process could not read
-	// them for minutes.
+	// ErrMissed ends a watch that may have missed events, because they could not be saved, or this process could not
+	// read them for minutes.
 	ErrMissed = errors.New("events may be lost")
 )
 
@@ -46,8 +46,8 @@ func (s *Store) WatchOwner(ctx context.Context, owner string, after int64) (*Own
 type OwnerWatch struct {
 	// Last is the number of the last event when the watch began. Those of other owners count, too.
 	Last int64
-	// Missed is set if not all events after the number are kept any longer: the watch begins after Last, and the reader must
-	// list the threads again.
+	// Missed is set if not all events after the number are kept any longer: the watch begins after Last, and the reader
+	// must list the threads again.
 	Missed bool
 
 	s     *Store
@@ -59,9 +59,9 @@ type OwnerWatch struct {
 // Close ends the watch. So does the end of Events.
 func (o *OwnerWatch) Close() { o.s.hub.remove(o.key, o.w) }
 
-// Events yields what happens: threads are created, changed, used and deleted, calls and turns start and end. Seq is an event's
-// number. The sequence ends with ErrMissed, after which the reader must list the threads again, with the error of ctx, or with
-// ErrClosed. It can be used once.
+// Events yields what happens: threads are created, changed, used and deleted, calls and turns start and end. Seq is an
+// event's number. The sequence ends with ErrMissed, after which the reader must list the threads again, with the error
+// of ctx, or with ErrClosed. It can be used once.
 func (o *OwnerWatch) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer o.Close()
@@ -97,7 +97,8 @@ func (o *OwnerWatch) read(ctx context.Context, yield func(Event, error) bool) (m
 		if _, _, lost := o.w.take(); lost {
 			return false, ErrMissed
 		}
-		rows, err := o.s.eng.read().ListEventsOf(ctx, pgdb.ListEventsOfParams{Owner: o.key.Owner, AfterID: o.after, MaxRows: logRows})
+		rows, err := o.s.eng.read().ListEventsOf(ctx,
+			pgdb.ListEventsOfParams{Owner: o.key.Owner, AfterID: o.after, MaxRows: logRows})
 		if err != nil {
 			return false, cmp.Or(ctx.Err(), o.s.fail("read event log", err))
 		}

@@ -45,9 +45,9 @@ const (
 	// would otherwise hang for a quarter of an hour.
 	maxSilence = 20 * time.Second
 	// maxPing is how long a connection that was idle may take to show that it works, and maxQuery how long a query or a
-	// commit may take. A proxy that has lost the server acknowledges everything and answers nothing, which maxSilence does
-	// not notice. maxQuery is more than maxIdle, for which locks of a frozen process are waited for, and less than the time
-	// in which a turn tries to save its end.
+	// commit may take. A proxy that has lost the server acknowledges everything and answers nothing, which maxSilence
+	// does not notice. maxQuery is more than maxIdle, for which locks of a frozen process are waited for, and less than
+	// the time in which a turn tries to save its end.
 	maxPing  = 5 * time.Second
 	maxQuery = 15 * time.Second
 )
@@ -71,7 +71,8 @@ func openPostgres(ctx context.Context, url string, maxConns int, log *slog.Logge
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The driver's error repeats the address.
-		return nil, errors.New("open database: DATABASE_URL cannot be read: write postgres://user:password@host:5432/name, with special characters in the password as %XX")
+		return nil, errors.New("open database: DATABASE_URL cannot be read: write " +
+			"postgres://user:password@host:5432/name, with special characters in the password as %XX")
 	}
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
@@ -175,7 +176,8 @@ func postgresOpenError(cfg *pgx.ConnConfig, err error) error {
 			hint = fmt.Sprintf("it has no database %q: create it with createdb", cfg.Database)
 		}
 	} else if _, ok := errors.AsType[encodingError](err); ok {
-		hint = fmt.Sprintf("%q cannot hold every text: create one with createdb --template=template0 --encoding=UTF8", cfg.Database)
+		hint = fmt.Sprintf("%q cannot hold every text: create one with createdb --template=template0 --encoding=UTF8",
+			cfg.Database)
 	} else if _, ok := errors.AsType[*net.OpError](err); ok {
 		hint = "is PostgreSQL running there, and can this machine reach it?"
 	}
@@ -216,7 +218,9 @@ func (e *postgresEngine) migrationLock() (goose.ProviderOption, error) {
 		locker, err := lock.NewPostgresTableLocker(lock.WithTableLockTimeout(migrationPause, migrationTries))
 		return goose.WithLocker(locker), err
 	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(uint64(migrationPause/time.Second), migrationTries))
+	locker, err := lock.NewPostgresSessionLocker(
+		lock.WithLockTimeout(uint64(migrationPause/time.Second), migrationTries),
+	)
 	return goose.WithSessionLocker(locker), err
 }
 
@@ -232,8 +236,8 @@ func (e *postgresEngine) write(ctx context.Context, fn func(queries) error) erro
 	return err
 }
 
-// beat drops all other connections when it gets no answer in time: they may have lost the server, too, and requests must
-// not find that out one by one.
+// beat drops all other connections when it gets no answer in time: they may have lost the server, too, and requests
+// must not find that out one by one.
 func (e *postgresEngine) beat(ctx context.Context, at dbtype.Time, id string) (int64, error) {
 	n, err := pgdb.New(e.beats).Beat(ctx, at, id)
 	if isReadOnly(err) {
@@ -258,7 +262,8 @@ func isReadOnly(err error) bool {
 // transaction runs fn in one transaction. What waited for a lock must see what its holder has written,
 // whatever the database's default is.
 func (e *postgresEngine) transaction(ctx context.Context, fn func(pgx.Tx) error) error {
-	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d", e.maxIdle.Load())
+	begin := fmt.Sprintf("BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = %d",
+		e.maxIdle.Load())
 	tx, err := e.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: begin})
 	if err != nil {
 		return err

@@ -179,7 +179,8 @@ func (r *recovery) hookToolCalls(ctx context.Context, q queries, at dbtype.Time)
 	for _, c := range open {
 		if b := r.batches[c.ThreadID]; b != nil {
 			b.hooking.toolCall(thread.ToolCall{
-				ID: c.ID, ToolCallID: c.ToolCallID, Name: c.Name, Executor: c.Executor, Status: thread.ToolCallFailed, StartedAt: c.StartedAt.Time, FinishedAt: at.Ptr(),
+				ID: c.ID, ToolCallID: c.ToolCallID, Name: c.Name, Executor: c.Executor, Status: thread.ToolCallFailed,
+				StartedAt: c.StartedAt.Time, FinishedAt: at.Ptr(),
 			})
 		}
 	}

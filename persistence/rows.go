@@ -14,7 +14,10 @@ import (
 )
 
 func threadFromRow(r pgdb.Thread) Thread {
-	t := Thread{ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), CreatedAt: r.CreatedAt.Time, UpdatedAt: r.UpdatedAt.Time, ResetSeq: r.ResetSeq}
+	t := Thread{
+		ID: r.ID, Owner: r.Owner, Title: r.Title, TitleBy: TitleBy(r.TitleBy), CreatedAt: r.CreatedAt.Time,
+		UpdatedAt: r.UpdatedAt.Time, ResetSeq: r.ResetSeq,
+	}
 	t.AssistantID, t.AssistantOwner = r.AssistantID, r.AssistantOwner
 	if len(r.Variables) > 2 { // not {}
 		_ = json.Unmarshal(r.Variables, &t.Variables) // SetAssistant wrote it
@@ -37,8 +40,10 @@ func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
 		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
 	d := &m.Metadata
-	d.Source, d.Status, d.CallID, d.ItemID = thread.Source(r.Source), thread.Status(r.Status), r.CallID, r.ItemID
-	d.Model, d.Voice, d.HeardText, d.AudioEndMS = r.Model, r.Voice, r.HeardText, r.AudioEndMs
+	d.Source, d.Status = thread.Source(r.Source), thread.Status(r.Status)
+	d.CallID, d.ItemID = r.CallID, r.ItemID
+	d.Model, d.Voice = r.Model, r.Voice
+	d.HeardText, d.AudioEndMS = r.HeardText, r.AudioEndMs
 	d.CreatedAt, d.Seq = r.CreatedAt.Time, r.Seq
 	return m, nil
 }
@@ -47,15 +52,17 @@ func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
 // written unchanged are not decoded again.
 func writtenMessage(m thread.Message, p pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
 	row := pgdb.Message{
-		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts, Metadata: p.Metadata,
-		CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice, HeardText: p.HeardText, CreatedAt: p.CreatedAt,
+		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts,
+		Metadata: p.Metadata, CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice,
+		HeardText: p.HeardText, CreatedAt: p.CreatedAt,
 	}
 	if p.AudioEndMs != nil {
 		row.AudioEndMs = new(*p.AudioEndMs) // the caller may change its own
 	}
 	parts := make([]thread.Part, len(m.Parts))
 	for i, part := range m.Parts {
-		plain := part.Type == thread.PartStepStart || part.Type == thread.PartText && thread.CleanText(part.Text) == part.Text
+		plain := part.Type == thread.PartStepStart ||
+			part.Type == thread.PartText && thread.CleanText(part.Text) == part.Text
 		if !plain || part.Raw != nil {
 			return messageFromRow(row)
 		}
@@ -93,8 +100,8 @@ func messageToRow(key thread.Key, m thread.Message, instance string, now time.Ti
 		Status: cmp.Or(string(d.Status), string(thread.StatusCompleted)),
 		Text:   text, SearchText: searchText(text),
 		Parts: database.CleanJSON(parts), Metadata: database.CleanJSON(meta),
-		CallID: thread.CleanText(d.CallID), ItemID: thread.CleanText(d.ItemID), Model: thread.CleanText(d.Model), Voice: thread.CleanText(d.Voice),
-		HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,
+		CallID: thread.CleanText(d.CallID), ItemID: thread.CleanText(d.ItemID), Model: thread.CleanText(d.Model),
+		Voice: thread.CleanText(d.Voice), HeardText: cleanPtr(d.HeardText), AudioEndMs: d.AudioEndMS,
 		Instance: instance, CreatedAt: dbtype.At(d.CreatedAt), UpdatedAt: dbtype.At(now),
 	}, nil
 }

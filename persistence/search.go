@@ -62,8 +62,8 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 	return h, nil
 }
 
-// searchForm returns a text as it is searched, so that the same letters are found however they are written: in lower case,
-// composed and of ordinary width (Unicode's form NFKC, https://www.unicode.org/reports/tr15/).
+// searchForm returns a text as it is searched, so that the same letters are found however they are written: in lower
+// case, composed and of ordinary width (Unicode's form NFKC, https://www.unicode.org/reports/tr15/).
 func searchForm(text string) string {
 	form := strings.ToLower(norm.NFKC.String(text))
 	if len(form) > 2*len(text)+maxQueryBytes { // signs that stand for whole phrases
@@ -120,10 +120,14 @@ func (s *Store) SearchMessages(ctx context.Context, key thread.Key, words []stri
 	}
 	slices.Sort(ids)
 	found, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
-		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower), MaxRows: int64(limit),
+		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower),
+		MaxRows: int64(limit),
 	})
 	hits, err := database.Rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {
-		return SearchHit{ThreadID: r.ThreadID, Title: r.Title, Role: thread.Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time, Hits: int(r.Hits)}
+		return SearchHit{
+			ThreadID: r.ThreadID, Title: r.Title, Role: thread.Role(r.Role), Text: r.Text, CreatedAt: r.CreatedAt.Time,
+			Hits: int(r.Hits),
+		}
 	})
 	return hits, s.fail("search messages", err)
 }

@@ -24,8 +24,8 @@ import (
 	"voicebridge/persistence/internal/sqlitedb"
 )
 
-// searchForms gives SQLite the function search_form, which migrations use, as PostgreSQL has such a function. The driver
-// has one list of functions for all databases of the process.
+// searchForms gives SQLite the function search_form, which migrations use, as PostgreSQL has such a function. The
+// driver has one list of functions for all databases of the process.
 var searchForms = sync.OnceValue(func() error {
 	convert := func(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
 		if text, ok := args[0].(string); ok {
@@ -145,7 +145,8 @@ func (e *sqliteEngine) beat(context.Context, dbtype.Time, string) (int64, error)
 func (e *sqliteEngine) lock() error {
 	lock, err := filelock.Open(e.path + ".lock")
 	if errors.Is(err, filelock.ErrLocked) {
-		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path, ErrServed)
+		return fmt.Errorf("serve database %s: %w: stop it, or give this one its own with DATABASE_URL", e.path,
+			ErrServed)
 	}
 	if err != nil {
 		return fmt.Errorf("serve database %s: %w", e.path, err)

@@ -51,7 +51,8 @@ func (e *sqliteEngine) mergeByWriters(ctx context.Context, parts int64) error {
 	if e.merged != nil && *e.merged == parts {
 		return nil
 	}
-	_, err := e.writer.ExecContext(ctx, "INSERT INTO message_index (message_index, rank) VALUES ('automerge', ?)", parts)
+	_, err := e.writer.ExecContext(ctx, "INSERT INTO message_index (message_index, rank) VALUES ('automerge', ?)",
+		parts)
 	if err == nil {
 		e.merged = &parts
 	}

@@ -101,7 +101,8 @@ var indexUpTo = []string{
 	ON CONFLICT (thread_id) DO NOTHING`,
 	`INSERT INTO message_numbers (number, message_id)
 	SELECT coalesce((
-		SELECT max(n.number) FROM message_numbers AS n WHERE n.number BETWEEN t.number << 32 AND (t.number << 32) + 4294967295
+		SELECT max(n.number) FROM message_numbers AS n
+		WHERE n.number BETWEEN t.number << 32 AND (t.number << 32) + 4294967295
 	), t.number << 32) + row_number() OVER (PARTITION BY m.thread_id ORDER BY m.seq), m.id
 	FROM unindexed_messages AS u
 	CROSS JOIN thread_numbers AS t ON t.thread_id = u.thread_id

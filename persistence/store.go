@@ -45,8 +45,8 @@ type Options struct {
 	Instance string
 	// NoMigrate leaves the schema alone until Serve.
 	NoMigrate bool
-	// OnMigration, unless it is nil, is called before Open applies a migration: with its name, its number among those that
-	// are missing, and theirs.
+	// OnMigration, unless it is nil, is called before Open applies a migration: with its name, its number among those
+	// that are missing, and theirs.
 	OnMigration func(name string, number, of int)
 	// DeadAfter is how long another process must be silent before this one takes it for dead; 0
 	// means 15 s. All processes of a database should use the same value.
@@ -57,8 +57,8 @@ type Options struct {
 	// other processes write is then found by polling, up to a second later. Serve also detects
 	// such poolers, which takes it up to some seconds.
 	NoListen bool
-	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for writing; 0:
-	// pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
+	// Connections to PostgreSQL, not counting those for notifications and heartbeats: half for reading, half for
+	// writing; 0: pool_max_conns of the URL for each, or without it the larger of 4 and the number of processors.
 	MaxConns int `yaml:"max_connections" min:"0" max:"1000"`
 	// Assistants are the operator's.
 	Assistants []assistant.Assistant
@@ -68,8 +68,8 @@ type Options struct {
 	// OnLost is called when ApplyAll has lost changes of a thread that still exists, and by Lose. It
 	// must return at once; it may be nil.
 	OnLost func(changes int)
-	// Rescue brings the changes into the database that dead processes could not write and left within reach. Recover calls
-	// it first, because what they said comes before what others say next. It may be nil.
+	// Rescue brings the changes into the database that dead processes could not write and left within reach. Recover
+	// calls it first, because what they said comes before what others say next. It may be nil.
 	Rescue func(ctx context.Context, s *Store) error
 }
 
@@ -193,7 +193,8 @@ func (s *Store) fail(what string, err error) error {
 	}
 	sentinel := error(nil)
 	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid), errors.Is(err, ErrFenced):
+	case errors.Is(err,
+		ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrInvalid), errors.Is(err, ErrFenced):
 	case errors.Is(err, sql.ErrNoRows): // pgx.ErrNoRows is one too
 		return fmt.Errorf("%s: %w", what, ErrNotFound)
 	default:

@@ -144,8 +144,8 @@ func (w sweeper) erase(ctx context.Context, thread string, stop stopFunc) error 
 			var erased int64
 			if err := w.s.write(ctx, func(q queries) error {
 				began = time.Now() // not counting the wait for other writers
-				held, err := q.HoldErased(ctx, dbtype.At(began), thread)
-				if err != nil || held == 0 { // another process was faster
+				pending, err := q.HoldErased(ctx, dbtype.At(began), thread)
+				if err != nil || pending == 0 { // another process was faster
 					return err
 				}
 				erased, err = table.erase(q, ctx, thread, rows)

@@ -23,16 +23,18 @@ const (
 // CreateThread makes an empty thread. A title that is too long is ErrInvalid.
 func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, error) {
 	if !thread.ValidID(owner) {
-		return Thread{}, fmt.Errorf("create thread: %w", Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
+		return Thread{}, fmt.Errorf("create thread: %w",
+			Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
 	title, err := cleanTitle(title)
 	if err != nil {
 		return Thread{}, fmt.Errorf("create thread: %w", err)
 	}
 	p := pgdb.CreateThreadParams{
-		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title), CreatedAt: dbtype.At(s.now()),
+		ID: NewID(), Owner: owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title),
+		CreatedAt: dbtype.At(s.now()),
 	}
-	err = s.writeTold(ctx, func(q queries, t *told) error {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) error {
 		_, err := q.CreateThread(ctx, p)
 		t.tellOwner(EventThreadCreated, thread.Key{Owner: owner, Thread: p.ID})
 		return err
@@ -40,7 +42,10 @@ func (s *Store) CreateThread(ctx context.Context, owner, title string) (Thread, 
 	if err != nil {
 		return Thread{}, s.fail("create thread", err)
 	}
-	return Thread{ID: p.ID, Owner: owner, Title: title, TitleBy: TitleBy(p.TitleBy), CreatedAt: p.CreatedAt.Time, UpdatedAt: p.CreatedAt.Time}, nil
+	return Thread{
+		ID: p.ID, Owner: owner, Title: title, TitleBy: TitleBy(p.TitleBy), CreatedAt: p.CreatedAt.Time,
+		UpdatedAt: p.CreatedAt.Time,
+	}, nil
 }
 
 // Thread reads a thread; ErrNotFound if it does not exist or belongs to another owner.
@@ -68,7 +73,9 @@ func (s *Store) LastSeq(ctx context.Context, key thread.Key) (int64, error) {
 
 // Threads lists an owner's threads by their last message, latest first. nextCursor is empty on the
 // last page. A query selects threads whose title and messages contain all its words, ignoring case.
-func (s *Store) Threads(ctx context.Context, owner string, f ThreadFilter) (threads []Thread, nextCursor string, err error) {
+func (s *Store) Threads(
+	ctx context.Context, owner string, f ThreadFilter,
+) (threads []Thread, nextCursor string, err error) {
 	arg, words, err := f.params(owner)
 	if err != nil {
 		return nil, "", fmt.Errorf("list threads: %w", err)
@@ -138,7 +145,7 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 		return Thread{}, fmt.Errorf("rename thread: %w", err)
 	}
 	var row pgdb.Thread
-	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
 		row, err = q.RenameThread(ctx, pgdb.RenameThreadParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: titleByUser(title), SearchTitle: searchForm(title),
@@ -151,15 +158,17 @@ func (s *Store) RenameThread(ctx context.Context, key thread.Key, title string) 
 	return threadFromRow(row), nil
 }
 
-// SetAssistant makes an assistant answer in the thread from the next call or turn on; the zero value brings the server's settings
-// back. Variables are values of its variables; nil leaves those that the thread has. Whether there is such an assistant is the
-// caller's concern: one that is deleted later is the same.
-func (s *Store) SetAssistant(ctx context.Context, key thread.Key, a assistant.Ref, variables map[string]string) (Thread, error) {
+// SetAssistant makes an assistant answer in the thread from the next call or turn on; the zero value brings the
+// server's settings back. Variables are values of its variables; nil leaves those that the thread has. Whether there is
+// such an assistant is the caller's concern: one that is deleted later is the same.
+func (s *Store) SetAssistant(
+	ctx context.Context, key thread.Key, a assistant.Ref, variables map[string]string,
+) (Thread, error) {
 	if err := checkKey(key); err != nil {
 		return Thread{}, fmt.Errorf("set assistant: %w", err)
 	}
 	var row pgdb.Thread
-	err := s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err := s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		t.tellOwner(EventThreadUpdated, key)
 		p := pgdb.SetThreadAssistantParams{ID: key.Thread, Owner: key.Owner, AssistantID: a.ID, AssistantOwner: a.Owner}
 		if variables != nil {
@@ -194,7 +203,7 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 		return false, nil //nolint:nilerr // no such thread can exist
 	}
 	var n int64
-	err = s.writeTold(ctx, func(q queries, t *told) (err error) {
+	err = s.writeEvents(ctx, func(q queries, t *transactionEvents) (err error) {
 		n, err = q.SuggestTitle(ctx, pgdb.SuggestTitleParams{
 			ID: key.Thread, Owner: key.Owner, Title: title, TitleBy: string(by), SearchTitle: searchForm(title),
 		})
@@ -209,19 +218,21 @@ func (s *Store) SuggestTitle(ctx context.Context, key thread.Key, title string, 
 // ResetThread makes Replay leave out all messages so far, and those inserted before them later. They
 // stay saved.
 func (s *Store) ResetThread(ctx context.Context, key thread.Key) error {
-	err := s.changeTold(ctx, key, func(q queries, t *told) (int64, error) {
+	err := s.changeEvents(ctx, key, func(q queries, t *transactionEvents) (int64, error) {
 		t.tellOwner(EventThreadUpdated, key)
 		return q.ResetThread(ctx, key.Thread, key.Owner)
 	})
 	return s.fail("reset thread", err)
 }
 
-// changeTold runs a change of a thread that must affect one row, and causes events.
-func (s *Store) changeTold(ctx context.Context, key thread.Key, change func(queries, *told) (int64, error)) error {
+// changeEvents runs a change of a thread that must affect one row, and causes events.
+func (s *Store) changeEvents(
+	ctx context.Context, key thread.Key, change func(queries, *transactionEvents) (int64, error),
+) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	return s.writeTold(ctx, func(q queries, t *told) error {
+	return s.writeEvents(ctx, func(q queries, t *transactionEvents) error {
 		n, err := change(q, t)
 		if err == nil && n == 0 {
 			err = ErrNotFound

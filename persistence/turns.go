@@ -16,9 +16,9 @@ import (
 // maxSessionBytes limits a text session's tools or defaults, in bytes.
 const maxSessionBytes = 256 << 10
 
-// ClaimTurn begins a text turn, which has the thread to itself, on all instances, until EndTurn, or until this process is
-// fenced. What earlier turns could not finish is closed, as Recover would do it. ErrConflict means that another turn is
-// running. In a batch, only RoomForTurn comes before it.
+// ClaimTurn begins a text turn, which has the thread to itself, on all instances, until EndTurn, or until this process
+// is fenced. What earlier turns could not finish is closed, as Recover would do it. ErrConflict means that another turn
+// is running. In a batch, only RoomForTurn comes before it.
 func (b *Batch) ClaimTurn(id string) error {
 	return b.do("claim turn", func() error {
 		if !thread.ValidID(id) {
@@ -28,7 +28,8 @@ func (b *Batch) ClaimTurn(id string) error {
 			return err
 		}
 		n, err := b.q.ClaimTurn(b.ctx, pgdb.ClaimTurnParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.Instance(), StartedAt: dbtype.At(b.s.now()),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, ID: id, Instance: b.s.Instance(),
+			StartedAt: dbtype.At(b.s.now()),
 		})
 		if err == nil && n == 0 {
 			err = fmt.Errorf("%w: a turn is running", ErrConflict)
@@ -77,7 +78,8 @@ func (b *Batch) closeEarlierTurns() error {
 // tellInterrupted tells what the process of a text turn, whose message this may be, can no longer tell.
 func (b *Batch) tellInterrupted(row pgdb.Message) {
 	if row.Status == string(thread.StatusInProgress) && row.Role == string(thread.RoleAssistant) && row.CallID == "" {
-		b.tellOf(EventTurnFinished, map[string]string{"message_id": row.ID, "status": string(thread.StatusInterrupted)}, "")
+		b.tellOf(EventTurnFinished, map[string]string{"message_id": row.ID, "status": string(thread.StatusInterrupted)},
+			"")
 	}
 }
 
@@ -106,7 +108,7 @@ func runningTurn(ctx context.Context, q queries, key thread.Key) (pgdb.Turn, err
 }
 
 // holds reports whether a turn still has the thread, which is locked then. None always does.
-func (b *Batch) holds(turn string) (held bool, err error) {
+func (b *Batch) holds(turn string) (claims bool, err error) {
 	if turn == "" {
 		return true, nil
 	}
@@ -115,12 +117,12 @@ func (b *Batch) holds(turn string) (held bool, err error) {
 			return err
 		}
 		row, err := runningTurn(b.ctx, b.q, b.key)
-		if held = err == nil && row.ID == turn; errors.Is(b.s.fail("", err), ErrNotFound) {
+		if claims = err == nil && row.ID == turn; errors.Is(b.s.fail("", err), ErrNotFound) {
 			err = nil
 		}
 		return err
 	})
-	return held, err
+	return claims, err
 }
 
 // endTurn releases the thread. It changes nothing if the turn has lost the thread.
@@ -152,7 +154,9 @@ func (s *Store) RunningTurn(ctx context.Context, key thread.Key) (TurnRecord, er
 		return TurnRecord{}, fmt.Errorf("read turn: %w", err)
 	}
 	row, err := runningTurn(ctx, s.eng.read(), key)
-	return TurnRecord{ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, StopAsked: row.StopAskedAt != nil}, s.fail("read turn", err)
+	return TurnRecord{
+		ID: row.ID, Instance: row.Instance, StartedAt: row.StartedAt.Time, StopAsked: row.StopAskedAt != nil,
+	}, s.fail("read turn", err)
 }
 
 // Answering reads the message that the thread's text turn, of any instance, is writing, or
@@ -216,15 +220,17 @@ func (b *Batch) SaveTextSession(t TextSession) error {
 	return b.do("save text session", func() error {
 		for _, text := range []string{t.Tools, t.Defaults} {
 			if len(text) > maxSessionBytes || text != "" && !json.Valid([]byte(text)) {
-				return Invalid("text session: its tools or defaults are not JSON, or more than %d bytes", maxSessionBytes)
+				return Invalid("text session: its tools or defaults are not JSON, or more than %d bytes",
+					maxSessionBytes)
 			}
 		}
 		if max(len(t.Provider), len(t.Model)) > thread.MaxIDBytes {
 			return Invalid("text session: a name has more than %d bytes", thread.MaxIDBytes)
 		}
 		return b.q.SaveTextSession(b.ctx, pgdb.SaveTextSessionParams{
-			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: thread.CleanText(t.Provider), Model: thread.CleanText(t.Model),
-			Tools: thread.CleanText(t.Tools), Defaults: thread.CleanText(t.Defaults), CreatedAt: dbtype.At(database.OrNow(t.CreatedAt, b.s.now())),
+			ThreadID: b.key.Thread, Owner: b.key.Owner, Provider: thread.CleanText(t.Provider),
+			Model: thread.CleanText(t.Model), Tools: thread.CleanText(t.Tools), Defaults: thread.CleanText(t.Defaults),
+			CreatedAt: dbtype.At(database.OrNow(t.CreatedAt, b.s.now())),
 		})
 	})
 }
@@ -236,7 +242,9 @@ func (s *Store) TextSession(ctx context.Context, key thread.Key) (TextSession, e
 		return TextSession{}, fmt.Errorf("read text session: %w", err)
 	}
 	r, err := s.eng.read().GetTextSession(ctx, key.Thread, key.Owner)
-	return TextSession{Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time}, s.fail("read text session", err)
+	return TextSession{
+		Provider: r.Provider, Model: r.Model, Tools: r.Tools, Defaults: r.Defaults, CreatedAt: r.CreatedAt.Time,
+	}, s.fail("read text session", err)
 }
 
 const (
@@ -249,7 +257,8 @@ const (
 // isOpen reports whether closed would change the message.
 func isOpen(m thread.Message) bool {
 	return m.Metadata.Status == thread.StatusInProgress ||
-		slices.ContainsFunc(m.Parts, func(p thread.Part) bool { return p.IsTool() && p.State == thread.ToolInputAvailable })
+		slices.ContainsFunc(m.Parts,
+			func(p thread.Part) bool { return p.IsTool() && p.State == thread.ToolInputAvailable })
 }
 
 // closed returns the message as its process would have left it at an orderly end.

@@ -15,8 +15,8 @@ type Thread struct {
 	TitleBy   TitleBy   `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// AssistantID is the assistant that answers, as long as AssistantOwner has it (empty: the operator) and the thread's owner
-	// may use it; empty: the server's settings.
+	// AssistantID is the assistant that answers, as long as AssistantOwner has it (empty: the operator) and the
+	// thread's owner may use it; empty: the server's settings.
 	AssistantID    string `json:"assistant_id,omitempty"`
 	AssistantOwner string `json:"-"`
 	// Variables are values of its variables.

@@ -52,8 +52,8 @@ func (w *Watch) Close() { w.s.hub.remove(w.key, w.w) }
 // without gaps, and published events. after < 0 skips what was saved
 // before. A message that changed several times may come once, in its latest form.
 //
-// The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), ErrMissed if events are lost, that
-// of ctx, or ErrClosed. It can be used once.
+// The sequence ends with an error: ErrNotFound if the thread does not exist (any longer), ErrMissed if events are lost,
+// that of ctx, or ErrClosed. It can be used once.
 func (w *Watch) Events(ctx context.Context, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		defer w.Close()

@@ -47,8 +47,8 @@ func defaultsOf(schema map[string]any) defaults {
 
 func (d defaults) empty() bool { return len(d.values)+len(d.optional)+len(d.below) == 0 }
 
-// fill sets missing values in an object, as long as there is room for them (bytes), and removes nulls from it, and reports
-// whether there were any.
+// fill sets missing values in an object, as long as there is room for them (bytes), and removes nulls from it, and
+// reports whether there were any.
 func (d defaults) fill(object map[string]any, room *int) (filled bool) {
 	for _, name := range slices.Sorted(maps.Keys(d.values)) {
 		raw := d.values[name]

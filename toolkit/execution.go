@@ -48,7 +48,9 @@ type execution struct {
 
 var errPanic = errors.New("the tool broke down with an internal error")
 
-func startExecution(ctx context.Context, log *slog.Logger, tool *registered, call Call, arguments map[string]any) *execution {
+func startExecution(
+	ctx context.Context, log *slog.Logger, tool *registered, call Call, arguments map[string]any,
+) *execution {
 	x := &execution{chunks: make(chan Chunk), quit: make(chan struct{})}
 	go func() {
 		defer close(x.chunks)

@@ -44,7 +44,7 @@ type Invocation struct {
 	Call  Call
 	Entry Entry
 
-	known               bool
+	found               bool
 	metadata            map[string]json.RawMessage
 	arguments           string          // masked
 	input, wholeInput   json.RawMessage // as JSON, masked and not
@@ -58,12 +58,12 @@ type Invocation struct {
 // Invoke begins a call. id becomes the id of its record; room limits the arguments in its part, in
 // bytes; 0 means four times [MaxKeptArguments]. If they do not fit, the part says so.
 func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invocation {
-	entry, known := r.Lookup(call.Name)
-	if !known {
+	entry, found := r.Lookup(call.Name)
+	if !found {
 		entry.Executor = ExecutorApp
 	}
 	room = cmp.Or(room, 4*MaxKeptArguments)
-	v := &Invocation{ID: id, Call: call, Entry: entry, known: known, status: thread.ToolCallRunning, startedAt: now}
+	v := &Invocation{ID: id, Call: call, Entry: entry, found: found, status: thread.ToolCallRunning, startedAt: now}
 	v.arguments = MaskArguments(call.Arguments)
 	v.input = inputJSON(v.arguments, room)
 	v.wholeInput = v.input
@@ -158,7 +158,9 @@ func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result,
 
 // Masked returns the result without secrets, as it is saved and shown.
 func (r Result) Masked() Result {
-	return Result{Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn}
+	return Result{
+		Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn,
+	}
 }
 
 // Discard replaces the arguments and the result of a call by a note, because its message is too
@@ -174,8 +176,9 @@ func (v *Invocation) Discard() {
 // Record returns the call as it is saved in its table, without the id of its message.
 func (v *Invocation) Record() thread.ToolCall {
 	r := thread.ToolCall{
-		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor), Server: v.Entry.Server,
-		Status: v.status, Input: keep(v.arguments), Output: string(v.result.Output), Error: v.result.Error, StartedAt: v.startedAt,
+		ID: v.ID, ToolCallID: v.Call.ID, CallID: v.Call.CallID, Name: v.Call.Name, Executor: string(v.Entry.Executor),
+		Server: v.Entry.Server, Status: v.status, Input: keep(v.arguments), Output: string(v.result.Output),
+		Error: v.result.Error, StartedAt: v.startedAt,
 	}
 	if v.Done() {
 		r.FinishedAt = new(v.finishedAt)

@@ -16,14 +16,15 @@ const Masked = "[masked]"
 var maskedNames = []string{
 	"authorization", "auth", "bearer", "cookie", "token", "jwt", "secret", "credential", "credentials",
 	"password", "passwd", "pwd", "passphrase", "passcode",
-	"apikey", "secretkey", "privatekey", "accesskey", "authkey", "subscriptionkey", "applicationkey", "signingkey", "encryptionkey",
+	"apikey", "secretkey", "privatekey", "accesskey", "authkey", "subscriptionkey", "applicationkey", "signingkey",
+	"encryptionkey",
 }
 
 // Mask returns a JSON text in which strings below fields named like secrets (Authorization,
 // api_key, password, …) are replaced by [Masked], at any depth and even in strings that contain
 // JSON. It is for what is saved and shown of a tool call. Parameters with such names in URLs are
-// masked, too, and so are the user and the password before a URL's host. Everything else stays the same, byte for byte. Text that is not JSON is returned
-// unchanged.
+// masked, too, and so are the user and the password before a URL's host. Everything else stays the same, byte for byte.
+// Text that is not JSON is returned unchanged.
 func Mask(data []byte) []byte {
 	return maskNested(data, maxMaskNesting, func(text string) string {
 		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
@@ -67,7 +68,9 @@ var secretWords = []*regexp.Regexp{
 	regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
 	parameters,
 	// X-Name: value. Prose has colons, too, so only header names count.
-	regexp.MustCompile(`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`),
+	regexp.MustCompile(
+		`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`,
+	),
 }
 
 // parameters finds ?name=value.

@@ -22,7 +22,8 @@ type Name struct {
 func (n *Name) UnmarshalText(raw []byte) error {
 	text := string(raw)
 	name, writes := strings.CutSuffix(text, writeSuffix)
-	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
+	if name == "" || len(name) > MaxName ||
+		strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
 		return fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
 	}
 	*n = Name{text: text, pattern: strings.Split(name, "*"), writes: writes}
@@ -115,7 +116,7 @@ func (n Name) matches(name string) bool {
 // NeedsApproval reports whether the user must approve the call, because of the list or of its tool
 // ([Entry.Asks]). A call whose arguments cannot be read does not run anyway.
 func (v *Invocation) NeedsApproval(list Names) bool {
-	if !v.known || !v.Entry.Asks && !list.hasCall(v) {
+	if !v.found || !v.Entry.Asks && !list.hasCall(v) {
 		return false
 	}
 	_, _, err := parseArguments(v.Call.Arguments)

@@ -148,7 +148,8 @@ func repair(node map[string]any) (changed bool) {
 		changed = true
 	}
 	for key, value := range node {
-		if want, ok := forms[key]; ok && !slices.Contains(want, formOf(value)) || key == "type" && checkType(value) != nil {
+		if want, ok := forms[key]; ok && !slices.Contains(want, formOf(value)) ||
+			key == "type" && checkType(value) != nil {
 			delete(node, key)
 			changed = true
 		}

@@ -18,10 +18,11 @@ func (v *Invocation) WholePart() thread.Part { return v.part(v.wholeInput, v.who
 func (v *Invocation) part(input json.RawMessage, result Result) thread.Part {
 	name := cmp.Or(v.Call.Name, "unknown")
 	p := thread.ToolPart(name)
-	if !v.known || v.Entry.Executor != ExecutorApp {
+	if !v.found || v.Entry.Executor != ExecutorApp {
 		p = thread.DynamicToolPart(name)
 	}
-	p.ToolCallID, p.State, p.Input = v.Call.ID, thread.ToolInputAvailable, input
+	p.ToolCallID, p.State = v.Call.ID, thread.ToolInputAvailable
+	p.Input = input
 	own := map[string]any{}
 	switch {
 	case !v.Done():

@@ -156,7 +156,8 @@ func (r *Registry) sorted() []*registered {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(r.tools), func(a, b *registered) int {
-		return cmp.Or(cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()), cmp.Compare(a.def.Name, b.def.Name))
+		return cmp.Or(cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()),
+			cmp.Compare(a.def.Name, b.def.Name))
 	})
 }
 

@@ -147,11 +147,11 @@ func (r *Router) unknown(name string) string {
 		names[i] = d.Name
 	}
 	slices.Sort(names)
-	known := "there are no tools"
+	offered := "there are no tools"
 	if len(names) > 0 {
-		known = "the tools are: " + Cut(strings.Join(names, ", "), 2000)
+		offered = "the tools are: " + Cut(strings.Join(names, ", "), 2000)
 	}
-	return fmt.Sprintf("there is no tool named %q; %s", Cut(name, MaxName), known)
+	return fmt.Sprintf("there is no tool named %q; %s", Cut(name, MaxName), offered)
 }
 
 // endingOf returns the ending of a call that failed while its ctx had that cause, or none.
@@ -178,7 +178,10 @@ func (r *Router) finish(result Result) Result {
 		if len(output) > MaxOutput || !json.Valid(output) {
 			output = nil
 		}
-		return Result{Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes), SignIn: result.SignIn}
+		return Result{
+			Output: output, Error: Cut(strings.ToValidUTF8(result.Error, "\uFFFD"), maxErrorRunes),
+			SignIn: result.SignIn,
+		}
 	}
 	switch {
 	case len(output) > MaxOutput:

@@ -92,7 +92,8 @@ func compile(raw json.RawMessage) (*checker, error) {
 		return nil, fmt.Errorf("the parameters are not a JSON Schema: %w", err)
 	}
 	// The validator reports unknown drafts only when used.
-	if err := resolved.Validate(map[string]any{}); err != nil && strings.HasPrefix(err.Error(), "cannot validate version") {
+	if err := resolved.Validate(map[string]any{}); err != nil &&
+		strings.HasPrefix(err.Error(), "cannot validate version") {
 		return nil, fmt.Errorf("the parameters use an unknown JSON Schema draft %q", Cut(schema.Schema, 100))
 	}
 	return &checker{root, resolved, defaultsOf(root), size.programs, weight}, nil
@@ -101,7 +102,8 @@ func compile(raw json.RawMessage) (*checker, error) {
 // check returns nil or an error that names the field, in words for a model.
 func (c *checker) check(arguments map[string]any) error {
 	if !c.affordable(arguments) {
-		return errors.New("checking it against the schema would take too long: it is too large for this schema's patterns and alternatives")
+		return errors.New("checking it against the schema would take too long: it is too large for this schema's " +
+			"patterns and alternatives")
 	}
 	err := c.resolved.Validate(arguments)
 	if err == nil {
@@ -136,7 +138,8 @@ func explain(message string) string {
 	}
 	// Each alternative of a schema may have added the whole value.
 	if n := len(message); n > 2*maxExplained {
-		message = strings.ToValidUTF8(message[:maxExplained], "") + " … " + strings.ToValidUTF8(message[n-maxExplained:], "")
+		message = strings.ToValidUTF8(message[:maxExplained], "") + " … " +
+			strings.ToValidUTF8(message[n-maxExplained:], "")
 	}
 	// The validator prints a null as the reflect.Value that it is.
 	message = strings.NewReplacer("\n", "; ", "<invalid reflect.Value>", "null").Replace(message)

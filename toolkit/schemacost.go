@@ -9,8 +9,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Limits on what a schema grows into, and on the work of a check. The validator compiles every pattern, writes the whole value into
-// the error of each alternative that does not fit, and cannot be stopped.
+// Limits on what a schema grows into, and on the work of a check. The validator compiles every pattern, writes the
+// whole value into the error of each alternative that does not fit, and cannot be stopped.
 const (
 	// maxSubschemas is how many a schema may have, each about subschemaBytes once it is compiled.
 	maxSubschemas  = 2000
@@ -20,11 +20,12 @@ const (
 	maxPattern       = 2 << 10
 	maxPrograms      = 10_000
 	instructionBytes = 64
-	// maxCheckers limits the compiled schemas that are kept, in bytes. Of those above largeChecker one is made at a time.
+	// maxCheckers limits the compiled schemas that are kept, in bytes. Of those above largeChecker one is made at a
+	// time.
 	maxCheckers  = 32 << 20
 	largeChecker = 256 << 10
-	// maxCheckWork limits the work of one check, in units of about 5 ns. The others say how many a subschema takes, a byte
-	// of a value, which may be quoted in an error, and an instruction of a pattern for each byte that it reads.
+	// maxCheckWork limits the work of one check, in units of about 5 ns. The others say how many a subschema takes, a
+	// byte of a value, which may be quoted in an error, and an instruction of a pattern for each byte that it reads.
 	maxCheckWork    = 100_000_000
 	visitWork       = 200
 	byteWork        = 8
@@ -110,7 +111,9 @@ func (m *sizeMeter) pattern(at, text string) error {
 	size := programSize(parsed)
 	m.programs[text] = size
 	if m.instructions += size; m.instructions > maxPrograms {
-		return fmt.Errorf("the pattern at %q is too large, or all patterns are together: repetitions count as often as they repeat", Cut(at, 200))
+		return fmt.Errorf(
+			"the pattern at %q is too large, or all patterns are together: repetitions count as often as they repeat",
+			Cut(at, 200))
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ type Settings struct {
 	Allow Names `yaml:"allow"`
 	// Never these, whether the server has them or a client declares them.
 	Deny Names `yaml:"deny"`
-	// Only with the user's approval, given in the call or by anyone who follows the thread; no answer within a minute is a no.
-	// http:write means all requests of the tool http except GET and HEAD.
+	// Only with the user's approval, given in the call or by anyone who follows the thread; no answer within a minute
+	// is a no. http:write means all requests of the tool http except GET and HEAD.
 	Approve Names `yaml:"approve" default:"http:write"`
 }
 

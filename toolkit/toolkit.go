@@ -82,7 +82,8 @@ type Result struct {
 	Model string
 	// Error is the failure in words that a model can act on; empty on success.
 	Error string
-	// SignIn is the MCP server to which the user has to sign in before the tool can work; empty if that is not why it failed.
+	// SignIn is the MCP server to which the user has to sign in before the tool can work; empty if that is not why it
+	// failed.
 	SignIn string
 }
 

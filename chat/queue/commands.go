@@ -69,13 +69,16 @@ func (q *Queue) HandleCommand(ctx context.Context, c cluster.Command) (json.RawM
 // other instance has one.
 func (q *Queue) sendThere(ctx context.Context, key thread.Key, id string) (there bool, err error) {
 	call, err := q.store.Records.LiveCall(ctx, key)
-	if errors.Is(err, persistence.ErrNotFound) || err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {
+	if errors.Is(err, persistence.ErrNotFound) ||
+		err == nil && (call.Instance == "" || call.Instance == q.store.Instance()) {
 		return false, nil
 	}
 	if err != nil {
 		return true, err
 	}
-	_, err = q.store.Cluster.Ask(ctx, cluster.Command{Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id})})
+	_, err = q.store.Cluster.Ask(ctx, cluster.Command{
+		Instance: call.Instance, Key: key, Kind: commandSend, Body: toolkit.Encode(sendQuestion{ID: id}),
+	})
 	failed, _ := errors.AsType[*cluster.CommandError](err)
 	switch {
 	case errors.Is(err, persistence.ErrGone):

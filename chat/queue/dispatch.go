@@ -47,7 +47,9 @@ func (q *Queue) Run(ctx context.Context, door Door) error {
 // resumeAtStart resumes queues whose reason to pause, such as a wrong key, may be gone after a restart. If it is not,
 // they pause again after one attempt.
 func (q *Queue) resumeAtStart(ctx context.Context) {
-	for _, reason := range []string{string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall} {
+	for _, reason := range []string{
+		string(llm.KindAuth), string(llm.KindQuota), string(llm.KindUnavailable), reasonInCall,
+	} {
 		keys, err := q.store.Queued.Paused(ctx, reason)
 		if err != nil && ctx.Err() == nil {
 			q.log.Warn("paused queues not resumed", "error", err)

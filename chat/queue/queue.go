@@ -25,7 +25,8 @@ func New(cfg Config) (*Queue, error) {
 	if cfg.Store == nil {
 		return nil, errors.New("queue: Config.Store is missing")
 	}
-	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.SendWithin), int64(cfg.MaxAttempts)) < 0 {
+	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.SendWithin),
+		int64(cfg.MaxAttempts)) < 0 {
 		return nil, errors.New("queue: a number in Config is negative")
 	}
 	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, defaultMaxParallel)
@@ -38,7 +39,9 @@ func New(cfg Config) (*Queue, error) {
 		cfg.OnPaused = func(string) {}
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	q := &Queue{inbox: inbox{announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(!cfg.Enabled), cfg: cfg}}
+	q := &Queue{inbox: inbox{
+		announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(!cfg.Enabled), cfg: cfg,
+	}}
 	q.titles = newTitles(&q.announcer, cfg.AutoGenerateTitles)
 	return q, nil
 }

@@ -142,11 +142,14 @@ func (s *sending) claim(ctx context.Context) error {
 // send makes the message one of the thread. The turn is nil if a call answers. The row is marked as sent in the
 // transaction that begins the turn, or saves what the call says.
 func (s *sending) send(ctx context.Context) (*chat.Turn, error) {
-	req := chat.TurnRequest{Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Queued: s.claimed(), Closing: s.close}
+	req := chat.TurnRequest{
+		Key: s.job.key, MessageID: s.m.MessageID, Unlimited: true, Queued: s.claimed(), Closing: s.close,
+	}
 	if s.m.SentAt != nil {
 		req.Saved = true // and needs another answer
 	} else {
-		req.Text, req.Extra, req.ImageIDs = s.m.Text, s.extra(), s.m.ImageIDs
+		req.Text, req.Extra = s.m.Text, s.extra()
+		req.ImageIDs = s.m.ImageIDs
 	}
 	if s.inCall {
 		s.q.leaveAlone(s.job.key, time.Now().Add(answerWithin))
@@ -212,7 +215,8 @@ func (s *sending) failed(ctx context.Context, err error) {
 		s.q.log.Warn("queued message took too long to send", "thread_id", s.job.key.Thread, "message_id", s.m.ID)
 		s.requeue(ctx, s.retry("The message took too long to send.", 0))
 		return
-	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err, persistence.ErrBusy),
+	case errors.Is(err, chat.ErrBusy), errors.Is(err, chat.ErrInCall), errors.Is(err, chat.ErrClosed), errors.Is(err,
+		persistence.ErrBusy),
 		s.inCall && errors.Is(err, persistence.ErrNotFound): // the call is gone, and CallEnded will follow
 		s.requeue(ctx, queued.Requeue{})
 		return

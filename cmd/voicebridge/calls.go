@@ -21,7 +21,8 @@ func (a *app) mediaConfig() rtc.Config {
 	out := cfg.Media
 	out.Logger, out.Loopback, out.DataChannel = a.log, cfg.Loopback() || needsLoopback(a.cfg), uint16(dataChannel(cfg))
 	for _, s := range cfg.ICEServers {
-		out.ICEServers = append(out.ICEServers, rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})
+		out.ICEServers = append(out.ICEServers,
+			rtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential.Reveal()})
 	}
 	return out
 }
@@ -41,7 +42,8 @@ func (a *app) bridgeConfig() bridge.Config {
 		Tools:     a.tools.spoken,
 		Settings: bridge.Settings{
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
-			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve, Deny: a.cfg.Tools.Deny, FillerAfter: a.cfg.Tools.FillerAfter,
+			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve,
+			Deny: a.cfg.Tools.Deny, FillerAfter: a.cfg.Tools.FillerAfter,
 		},
 		Address:     a.reachedAt,
 		ToolTimeout: a.cfg.Tools.Timeout,
@@ -78,13 +80,14 @@ func openArchive(c config.Config, records *persistence.Store, log *slog.Logger) 
 		return nil, nil
 	}
 	store, err := recording.NewStore(cfg.Store, recording.S3Config{
-		Endpoint: cfg.S3Endpoint, Region: cfg.S3Region, KeyID: c.Secrets.S3KeyID.Reveal(), Secret: c.Secrets.S3Secret.Reveal(),
+		Endpoint: cfg.S3Endpoint, Region: cfg.S3Region, KeyID: c.Secrets.S3KeyID.Reveal(),
+		Secret: c.Secrets.S3Secret.Reveal(),
 	})
 	var archive *recording.Archive
 	if err == nil {
 		archive, err = recording.New(recording.Config{
-			Tapes: filepath.Join(spoolDir(c.Secrets.DatabaseURL.Reveal()), "tapes"), Store: store, Records: records.Recordings,
-			Days: cfg.Days, Logger: log,
+			Tapes: filepath.Join(spoolDir(c.Secrets.DatabaseURL.Reveal()), "tapes"), Store: store,
+			Records: records.Recordings, Days: cfg.Days, Logger: log,
 		})
 	}
 	if err != nil {

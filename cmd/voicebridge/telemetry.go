@@ -45,7 +45,8 @@ func (a *app) openTelemetry(ctx context.Context) error {
 // watchParts adds the metrics that are computed when read, and opens the operators' port.
 func (a *app) watchParts(ctx context.Context) (err error) {
 	parts := telemetry.Parts{
-		Spooled: a.spool.Pending, Queued: a.store.Queued.Count, Certificates: func() map[string]time.Time { return a.certificate.Ends() },
+		Spooled: a.spool.Pending, Queued: a.store.Queued.Count,
+		Certificates: func() map[string]time.Time { return a.certificate.Ends() },
 	}
 	if a.tools.mcp != nil {
 		parts.MCP = a.tools.mcp.Status
@@ -63,7 +64,8 @@ func (a *app) watchParts(ctx context.Context) (err error) {
 	a.onClose(func() error { _ = a.operators.Close(); return nil }) // if it was never served
 	a.log.Info("metrics and profiles", "address", a.operators.Addr().String())
 	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
-		a.log.Warn("metrics and profiles require no token and other machines can reach them: use a firewall", "address", address)
+		a.log.Warn("metrics and profiles require no token and other machines can reach them: use a firewall",
+			"address", address)
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
 // Package anthropic uses Anthropic's Messages API. Reference:
 // https://platform.claude.com/docs/en/api/messages.
 //
-// Requests are in request.go, tools in tools.go and keys.go, answers in stream.go and thoughts.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go and keys.go, answers in stream.go and thoughts.go, failures in
+// errors.go.
 package anthropic
 
 import (
@@ -56,7 +57,10 @@ func New(config Config) (*Provider, error) {
 		return nil, fmt.Errorf("set up provider anthropic: %w", err)
 	}
 	config.BaseURL = base
-	failures := wire.Failures{Provider: "anthropic", Label: wire.Label("Anthropic", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey}}
+	failures := wire.Failures{
+		Provider: "anthropic", Label: wire.Label("Anthropic", BaseURL, base), Kind: kindOf,
+		Secrets: []string{config.APIKey},
+	}
 	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
 }
 
@@ -70,7 +74,10 @@ var limits = llm.ImageLimits{Bytes: 5 << 20 / 4 * 3, Side: 8000}
 // models say what the models accept. From Opus 4.7 on, they refuse sampling parameters; from 4.1 on, both at once:
 // https://platform.claude.com/docs/en/about-claude/models/migration-guide.
 var models = []llm.Rule{
-	{Models: []string{"claude-opus-4-[7-9]*", "claude-*[a-z]-[5-9]*", "claude-*-[1-9][0-9]"}, Accepts: llm.Accepts{Images: limits, NoTemperature: true, NoTopP: true}},
+	{
+		Models:  []string{"claude-opus-4-[7-9]*", "claude-*[a-z]-[5-9]*", "claude-*-[1-9][0-9]"},
+		Accepts: llm.Accepts{Images: limits, NoTemperature: true, NoTopP: true},
+	},
 	{Models: []string{"claude-*"}, Accepts: llm.Accepts{Images: limits, OneOfThem: true}},
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: limits}},
 }
@@ -89,11 +96,13 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
-		sent := request(req, p.config.Cache)
-		if accepts.NoLimit { // the API requires one
-			sent.MaxTokens = leastMaxTokens
-		}
-		return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header.Clone(), sent, &answer{tools: sent.Tools})
-	})
+	return p.refusals.Stream(req, p.Accepts(req.Model),
+		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+			sent := request(req, p.config.Cache)
+			if accepts.NoLimit { // the API requires one
+				sent.MaxTokens = leastMaxTokens
+			}
+			return p.client.Stream(ctx, p.config.BaseURL+"/v1/messages", header.Clone(), sent,
+				&answer{tools: sent.Tools})
+		})
 }

@@ -33,7 +33,8 @@ type body struct {
 	ToolChoice  json.RawMessage `json:"tool_choice,omitempty"`
 	Messages    []message       `json:"messages"`
 	Stream      bool            `json:"stream"`
-	// OutputConfig has the form of the answer: https://platform.claude.com/docs/en/build-with-claude/structured-outputs.
+	// OutputConfig has the form of the answer:
+	// https://platform.claude.com/docs/en/build-with-claude/structured-outputs.
 	OutputConfig *outputConfig `json:"output_config,omitempty"`
 }
 
@@ -82,7 +83,10 @@ type message struct {
 // request writes a request; cache marks the prefix that may be cached.
 func request(req llm.Request, cache bool) body {
 	system, groups := wire.Alternate(req)
-	out := body{Model: req.Model, MaxTokens: cmp.Or(max(0, req.MaxTokens), defaultMaxTokens), Temperature: req.Temperature, TopP: req.TopP, Tools: tools(req.Tools), Stream: true}
+	out := body{
+		Model: req.Model, MaxTokens: cmp.Or(max(0, req.MaxTokens), defaultMaxTokens), Temperature: req.Temperature,
+		TopP: req.TopP, Tools: tools(req.Tools), Stream: true,
+	}
 	if out.Temperature != nil { // those of other vendors go up to 2
 		out.Temperature = new(min(*out.Temperature, 1))
 	}

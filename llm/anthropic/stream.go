@@ -78,7 +78,10 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 		case thinking:
 			d.Reasoning = e.ContentBlock.Thinking
 		case "tool_use":
-			p := piece{index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name}, whole: e.ContentBlock.Input}
+			p := piece{
+				index: e.Index, call: llm.ToolCall{ID: e.ContentBlock.ID, Name: e.ContentBlock.Name},
+				whole: e.ContentBlock.Input,
+			}
 			a.calls = append(a.calls, p)
 		}
 	case "content_block_delta":
@@ -137,7 +140,8 @@ func stop(reason string, calls bool) llm.StopReason {
 	case reason == maxTokens, reason == contextWindow:
 		return llm.StopLength
 	case reason == refusal:
-		return llm.StopRefusal // https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+		// https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+		return llm.StopRefusal
 	case calls:
 		return llm.StopToolCalls
 	}

@@ -56,15 +56,23 @@ func New(config Config) (*Provider, error) {
 	if err := wire.CheckURL(base); err != nil {
 		return nil, fmt.Errorf("set up provider google: %w", err)
 	}
-	failures := wire.Failures{Provider: "google", Label: wire.Label("Google", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey}}
-	return &Provider{address: base + "/" + version + "/", key: config.APIKey, rules: config.Rules, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
+	failures := wire.Failures{
+		Provider: "google", Label: wire.Label("Google", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey},
+	}
+	return &Provider{
+		address: base + "/" + version + "/", key: config.APIKey, rules: config.Rules,
+		client: wire.NewClient(config.HTTPClient, wire.SSE, failures),
+	}, nil
 }
 
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "google" }
 
 // models say what the models accept: no GIFs; see https://ai.google.dev/gemini-api/docs/image-understanding.
-var models = []llm.Rule{{Models: []string{"*"}, Accepts: llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}}}}
+var models = []llm.Rule{{
+	Models:  []string{"*"},
+	Accepts: llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}},
+}}
 
 // Accepts returns what a model accepts.
 func (p *Provider) Accepts(model string) llm.Accepts {
@@ -81,9 +89,10 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 		return p.client.NoKey()
 	}
 	address := p.address + resource(req.Model) + ":streamGenerateContent?alt=sse"
-	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, _ llm.Accepts) iter.Seq2[llm.Delta, error] {
-		return p.client.Stream(ctx, address, header.Clone(), request(req), &answer{})
-	})
+	return p.refusals.Stream(req, p.Accepts(req.Model),
+		func(req llm.Request, _ llm.Accepts) iter.Seq2[llm.Delta, error] {
+			return p.client.Stream(ctx, address, header.Clone(), request(req), &answer{})
+		})
 }
 
 // resource returns the path of a model, whose name may begin with models/ or tunedModels/.

@@ -91,7 +91,9 @@ func counted(raw json.RawMessage) *llm.Usage {
 		Cached     int64 `json:"cachedContentTokenCount"`
 	}
 	_ = json.Unmarshal(raw, &u) // what is missing is 0
-	return &llm.Usage{InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw}
+	return &llm.Usage{
+		InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw,
+	}
 }
 
 // malformed reports whether the model tried to call a tool or to answer and failed, so that there is neither an

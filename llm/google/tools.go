@@ -39,7 +39,8 @@ func tools(definitions []llm.Tool) []toolSet {
 	}
 	var out toolSet
 	for _, d := range definitions {
-		out.FunctionDeclarations = append(out.FunctionDeclarations, declaration{Description: d.Description, Name: d.Name, Schema: wire.Schema(d.Parameters)})
+		out.FunctionDeclarations = append(out.FunctionDeclarations,
+			declaration{Description: d.Description, Name: d.Name, Schema: wire.Schema(d.Parameters)})
 	}
 	return []toolSet{out}
 }

@@ -56,8 +56,14 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up provider ollama: %w", err)
 	}
-	failures := wire.Failures{Provider: "ollama", Label: "Ollama", Kind: func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) }, Secrets: []string{config.APIKey}}
-	return &Provider{address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures)}, nil
+	failures := wire.Failures{
+		Provider: "ollama", Label: "Ollama",
+		Kind:    func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) },
+		Secrets: []string{config.APIKey},
+	}
+	return &Provider{
+		address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures),
+	}, nil
 }
 
 // Address returns the URL of a server without a slash at its end: it adds what OLLAMA_HOST may leave out.
@@ -92,8 +98,14 @@ var images = llm.ImageLimits{Types: []string{"image/png", "image/jpeg"}}
 
 // models say what well-known models accept; see their tags at https://ollama.com/search.
 var models = []llm.Rule{
-	{Models: []string{"gemma3*", "gemma-3*", "llava*", "bakllava*", "moondream*", "minicpm-v*"}, Accepts: llm.Accepts{Images: images, NoTools: true}},
-	{Models: []string{"gemma", "gemma:*", "gemma2*", "llama2*", "llama3", "llama3:*", "codellama*", "phi", "phi:*", "phi3*", "phi4", "phi4:*", "deepseek-coder*", "tinyllama*", "vicuna*", "dolphin*", "orca*", "starcoder*"}, Accepts: llm.Accepts{NoImages: true, NoTools: true}},
+	{
+		Models:  []string{"gemma3*", "gemma-3*", "llava*", "bakllava*", "moondream*", "minicpm-v*"},
+		Accepts: llm.Accepts{Images: images, NoTools: true},
+	},
+	{Models: []string{
+		"gemma", "gemma:*", "gemma2*", "llama2*", "llama3", "llama3:*", "codellama*", "phi", "phi:*", "phi3*", "phi4",
+		"phi4:*", "deepseek-coder*", "tinyllama*", "vicuna*", "dolphin*", "orca*", "starcoder*",
+	}, Accepts: llm.Accepts{NoImages: true, NoTools: true}},
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: images}},
 }
 
@@ -113,8 +125,9 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
-		sent := request(wire.Fold(req, accepts.Strict), p.config.NumCtx)
-		return p.client.Stream(ctx, p.address, header.Clone(), sent, &answer{})
-	})
+	return p.refusals.Stream(req, p.Accepts(req.Model),
+		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+			sent := request(wire.Fold(req, accepts.Strict), p.config.NumCtx)
+			return p.client.Stream(ctx, p.address, header.Clone(), sent, &answer{})
+		})
 }

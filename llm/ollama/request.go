@@ -61,7 +61,8 @@ func request(req llm.Request, contextTokens int) body {
 func calls(asked []llm.ToolCall) []call {
 	var out []call
 	for i, c := range asked {
-		out = append(out, call{ID: c.ID, Function: function{Index: i, Name: c.Name, Arguments: wire.Object(c.Arguments)}})
+		out = append(out,
+			call{ID: c.ID, Function: function{Index: i, Name: c.Name, Arguments: wire.Object(c.Arguments)}})
 	}
 	return out
 }

@@ -37,7 +37,10 @@ type function struct {
 func tools(definitions []llm.Tool) []tool {
 	var out []tool
 	for _, d := range definitions {
-		out = append(out, tool{Type: "function", Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)}})
+		out = append(out, tool{
+			Type:     "function",
+			Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
+		})
 	}
 	return out
 }

@@ -24,7 +24,9 @@ func kindOf(problem wire.Problem) llm.ErrorKind {
 			return llm.KindRate
 		case "context_length_exceeded", "exceed_context_size_error":
 			return llm.KindTooLong
-		case "invalid_prompt", "content_filter", "content_policy_violation", "image_content_policy_violation", "data_inspection_failed": // OpenAI, Azure, gateways, Alibaba
+		// OpenAI, Azure, gateways, Alibaba
+		case "invalid_prompt", "content_filter", "content_policy_violation", "image_content_policy_violation",
+			"data_inspection_failed":
 			return llm.KindRefused
 		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
 			return llm.KindOverloaded

@@ -20,8 +20,8 @@ func isMistral(model string) bool {
 // mistralCallID matches the call ids that those models accept.
 var mistralCallID = regexp.MustCompile(`^[a-zA-Z0-9]{9}$`)
 
-// withMistralIDs gives the calls of a conversation, and their results, ids of nine characters. Calls of other models are in
-// it after a change of the model, or from voice calls.
+// withMistralIDs gives the calls of a conversation, and their results, ids of nine characters. Calls of other models
+// are in it after a change of the model, or from voice calls.
 func withMistralIDs(messages []llm.Message) {
 	for i := range messages {
 		m := &messages[i]

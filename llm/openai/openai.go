@@ -1,10 +1,10 @@
-// Package openai uses OpenAI's two APIs for text. OpenAI itself is asked by the Responses API, the only one by which all its
-// models think and call functions; compatible servers, such as gateways, vLLM, LM Studio, llama.cpp, OpenRouter and Groq, by
-// Chat Completions, which all of them speak. References: https://platform.openai.com/docs/api-reference/responses and
-// https://platform.openai.com/docs/api-reference/chat.
+// Package openai uses OpenAI's two APIs for text. OpenAI itself is asked by the Responses API, the only one by which
+// all its models think and call functions; compatible servers, such as gateways, vLLM, LM Studio, llama.cpp, OpenRouter
+// and Groq, by Chat Completions, which all of them speak. References:
+// https://platform.openai.com/docs/api-reference/responses and https://platform.openai.com/docs/api-reference/chat.
 //
-// Of Chat Completions, requests are in request.go and mistral.go, answers in stream.go; of the Responses API, they are in
-// responses.go and output.go. Both share tools.go, thoughts.go, refusals.go and errors.go.
+// Of Chat Completions, requests are in request.go and mistral.go, answers in stream.go; of the Responses API, they are
+// in responses.go and output.go. Both share tools.go, thoughts.go, refusals.go and errors.go.
 package openai
 
 import (
@@ -40,9 +40,9 @@ type Config struct {
 	// HTTPClient sends the requests; nil for the default transport. Its Timeout and CheckRedirect are
 	// not used.
 	HTTPClient *http.Client
-	// Compatible means another server than OpenAI's. Errors name its host. Most know the token limit of Chat Completions as
-	// max_tokens, not as max_completion_tokens, which OpenAI's reasoning models require. Some, of DeepSeek and Moonshot for
-	// example, require what the model thought before its calls, which OpenAI refuses.
+	// Compatible means another server than OpenAI's. Errors name its host. Most know the token limit of Chat
+	// Completions as max_tokens, not as max_completion_tokens, which OpenAI's reasoning models require. Some, of
+	// DeepSeek and Moonshot for example, require what the model thought before its calls, which OpenAI refuses.
 	Compatible bool
 	// API is the one that is used; empty means Responses for OpenAI, and ChatCompletions for compatible servers.
 	API API
@@ -85,15 +85,16 @@ func (p *Provider) Accepts(model string) llm.Accepts {
 	return p.refusals.Of(model, a)
 }
 
-// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model has
-// finished.
+// Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model
+// has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
 	if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model), func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
-		return p.stream(ctx, req, accepts)
-	})
+	return p.refusals.Stream(req, p.Accepts(req.Model),
+		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+			return p.stream(ctx, req, accepts)
+		})
 }
 
 // stream makes one request.
@@ -105,5 +106,6 @@ func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Acce
 	if p.config.API == Responses {
 		return p.client.Stream(ctx, p.config.BaseURL+"/responses", header, responsesRequest(req, accepts), &output{})
 	}
-	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header, request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
+	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header,
+		request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
 }

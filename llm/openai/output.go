@@ -119,7 +119,8 @@ func (o *output) addItem(i outputItem) {
 		}
 		o.thoughts = nil
 		o.calls = append(o.calls, llm.ToolCall{
-			ID: cmp.Or(i.CallID, wire.NewCallID()), Name: i.Name, Arguments: wire.Arguments(string(i.Arguments)), Metadata: encode(kept),
+			ID: cmp.Or(i.CallID, wire.NewCallID()), Name: i.Name, Arguments: wire.Arguments(string(i.Arguments)),
+			Metadata: encode(kept),
 		})
 	}
 }

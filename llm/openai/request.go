@@ -28,8 +28,8 @@ type body struct {
 	ResponseFormat      *format       `json:"response_format,omitempty"`
 }
 
-// format asks for an answer in JSON: https://developers.openai.com/api/docs/guides/structured-outputs. Strict would require
-// schemas of a special form.
+// format asks for an answer in JSON: https://developers.openai.com/api/docs/guides/structured-outputs. Strict would
+// require schemas of a special form.
 type format struct {
 	Type string `json:"type"`
 	// JSONSchema has the schema in Chat Completions; the Responses API has it beside the type.
@@ -86,7 +86,8 @@ type imageURL struct {
 func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	out := body{
 		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
-		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions}, ResponseFormat: formatOf(req.Schema, false),
+		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions},
+		ResponseFormat: formatOf(req.Schema, false),
 	}
 	if len(req.Tools) > 0 && accepts.QuietWithTools {
 		out.ReasoningEffort = "none"

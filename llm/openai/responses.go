@@ -68,11 +68,13 @@ type contentPart struct {
 	Detail   string `json:"detail,omitempty"`
 }
 
-// responsesRequest writes a request of the Responses API, which has all of our roles, and allows system messages anywhere.
+// responsesRequest writes a request of the Responses API, which has all of our roles, and allows system messages
+// anywhere.
 func responsesRequest(req llm.Request, accepts llm.Accepts) responsesBody {
 	out := responsesBody{
-		Model: req.Model, Instructions: req.System, Input: []item{}, Temperature: req.Temperature, TopP: req.TopP, Stream: true,
-		Text: textFormat{formatOf(req.Schema, true)},
+		Model: req.Model, Instructions: req.System, Input: []item{}, Temperature: req.Temperature, TopP: req.TopP,
+		Stream: true,
+		Text:   textFormat{formatOf(req.Schema, true)},
 	}
 	if !accepts.NoReasoning {
 		out.Include = []string{"reasoning.encrypted_content"}
@@ -81,7 +83,8 @@ func responsesRequest(req llm.Request, accepts llm.Accepts) responsesBody {
 		out.MaxOutputTokens = max(minOutput, req.MaxTokens)
 	}
 	for _, d := range req.Tools {
-		out.Tools = append(out.Tools, flatTool{Type: "function", Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)})
+		out.Tools = append(out.Tools,
+			flatTool{Type: "function", Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)})
 	}
 	current := lastQuestion(req.Messages)
 	for i, m := range req.Messages {
@@ -102,7 +105,8 @@ func lastQuestion(messages []llm.Message) int {
 	return -1
 }
 
-// items writes a message. Thoughts are for the exchange in which they came: another model, or another key, cannot read them.
+// items writes a message. Thoughts are for the exchange in which they came: another model, or another key, cannot read
+// them.
 func items(m llm.Message, thinks bool) (out []item) {
 	message := item{Type: "message", Role: string(m.Role), Content: m.Content}
 	switch m.Role {
@@ -131,7 +135,9 @@ func items(m llm.Message, thinks bool) (out []item) {
 		if thinks {
 			out = append(out, reasoning(decode(c).Reasoning)...)
 		}
-		out = append(out, item{Type: "function_call", CallID: callID(c.ID), Name: c.Name, Arguments: string(wire.Object(c.Arguments))})
+		out = append(out, item{
+			Type: "function_call", CallID: callID(c.ID), Name: c.Name, Arguments: string(wire.Object(c.Arguments)),
+		})
 	}
 	return out
 }
@@ -139,7 +145,10 @@ func items(m llm.Message, thinks bool) (out []item) {
 // reasoning writes thoughts.
 func reasoning(thoughts []thought) (out []item) {
 	for _, t := range thoughts {
-		out = append(out, item{Type: "reasoning", ID: t.ID, Summary: append([]summary{}, t.Summary...), EncryptedContent: t.EncryptedContent})
+		out = append(out, item{
+			Type: "reasoning", ID: t.ID, Summary: append([]summary{}, t.Summary...),
+			EncryptedContent: t.EncryptedContent,
+		})
 	}
 	return out
 }

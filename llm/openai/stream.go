@@ -95,7 +95,9 @@ func counted(raw json.RawMessage) *llm.Usage {
 		} `json:"prompt_tokens_details"`
 	}
 	_ = json.Unmarshal(raw, &u) // what is missing is 0
-	return &llm.Usage{InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.Details.CachedTokens, Raw: raw}
+	return &llm.Usage{
+		InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.Details.CachedTokens, Raw: raw,
+	}
 }
 
 // Over is false until the stream ends: the usage follows the stop reason.

@@ -15,11 +15,11 @@ const (
 
 // metadata is what is kept with a call.
 type metadata struct {
-	// ReasoningContent is what the model thought, as servers of Chat Completions call it. It is kept with an answer's first
-	// call.
+	// ReasoningContent is what the model thought, as servers of Chat Completions call it. It is kept with an answer's
+	// first call.
 	ReasoningContent string `json:"reasoning_content,omitempty"`
-	// Reasoning are the thoughts of the Responses API right before the call, BeforeText those before the text of the answer,
-	// kept with its first call. The model goes on with them once it has the results:
+	// Reasoning are the thoughts of the Responses API right before the call, BeforeText those before the text of the
+	// answer, kept with its first call. The model goes on with them once it has the results:
 	// https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context.
 	Reasoning  []thought `json:"reasoning,omitempty"`
 	BeforeText []thought `json:"before_text,omitempty"`

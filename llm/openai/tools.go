@@ -59,7 +59,10 @@ type piece struct {
 func tools(definitions []llm.Tool) []tool {
 	var out []tool
 	for _, d := range definitions {
-		out = append(out, tool{Type: "function", Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)}})
+		out = append(out, tool{
+			Type:     "function",
+			Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
+		})
 	}
 	return out
 }
@@ -69,7 +72,10 @@ func tools(definitions []llm.Tool) []tool {
 func calls(asked []llm.ToolCall) []call {
 	var out []call
 	for _, c := range asked {
-		out = append(out, call{ID: callID(c.ID), Type: "function", Function: function{Name: c.Name, Arguments: string(wire.Object(c.Arguments))}})
+		out = append(out, call{
+			ID: callID(c.ID), Type: "function",
+			Function: function{Name: c.Name, Arguments: string(wire.Object(c.Arguments))},
+		})
 	}
 	return out
 }

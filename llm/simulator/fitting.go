@@ -57,6 +57,7 @@ func fit(schema any, depth int) any {
 		return nil
 	default:
 		least, _ := s["minLength"].(float64)
-		return "made up by the simulator" + strings.Repeat(".", max(0, min(int(least), 10_000)-len("made up by the simulator")))
+		return "made up by the simulator" +
+			strings.Repeat(".", max(0, min(int(least), 10_000)-len("made up by the simulator")))
 	}
 }

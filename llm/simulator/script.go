@@ -27,13 +27,13 @@ const (
 	textTyped       = "I have read your message. Try to ask me for a chart, a theme, a tool, or a long story."
 	textLong        = "Let me tell you how a message travels.\n\n" +
 		"You wrote it in the browser, and before anything else happened it was saved in the thread. " +
-		"Then the program looked at what was said before, left out what was too long ago, and put the date and the time in front of your words. " +
-		"It sent all of that to a language model, which is me today, although I am only a script.\n\n" +
-		"My words come back one after the other, and each of them is shown at once. " +
-		"Once a second the program writes down what I have said so far, so that nothing is lost if somebody pulls the plug. " +
-		"You may stop me at any time; what I have said until then stays in the thread, and I will know about it the next time.\n\n" +
-		"If I ask for a tool, the program runs it and tells me the result, and I go on from there. " +
-		"I may do so eight times, and then I have to come to an end. " +
+		"Then the program looked at what was said before, left out what was too long ago, and put the date and the " +
+		"time in front of your words. It sent all of that to a language model, which is me today, although I am " +
+		"only a script.\n\nMy words come back one after the other, and each of them is shown at once. " +
+		"Once a second the program writes down what I have said so far, so that nothing is lost if somebody pulls " +
+		"the plug. You may stop me at any time; what I have said until then stays in the thread, and I will know " +
+		"about it the next time.\n\nIf I ask for a tool, the program runs it and tells me the result, and I go on " +
+		"from there. I may do so eight times, and then I have to come to an end. " +
 		"You can call me on this very thread as well, and speak: I will remember what you typed.\n\n" +
 		"That is the whole story."
 )
@@ -69,14 +69,25 @@ type rule struct {
 
 var rules = []rule{
 	// call NAME {arguments}: any tool, for tests
-	{regexp.MustCompile(`(?is)^\W*(?:call|use|run)\s+(?:the\s+)?(?:tool\s+)?([A-Za-z0-9_.-]+)(?:\s+with)?\s*(\{.*\})?`), callByName},
+	{regexp.MustCompile(
+		`(?is)^\W*(?:call|use|run)\s+(?:the\s+)?(?:tool\s+)?([A-Za-z0-9_.-]+)(?:\s+with)?\s*(\{.*\})?`,
+	), callByName},
 	// fail with KIND: a failure of the provider, for tests
-	{regexp.MustCompile(`(?i)^\W*fail\s+with\s+(auth|quota|rate|too_long|overloaded|bad_request|unavailable|timeout)\b`), failByName},
-	{regexp.MustCompile(`(?i)\b(two|both|several)\b.*\bcharts\b`), call(textChartWait, llm.ToolCall{Name: barTool, Arguments: barArguments}, llm.ToolCall{Name: pieTool, Arguments: pieArguments})},
+	{regexp.MustCompile(
+		`(?i)^\W*fail\s+with\s+(auth|quota|rate|too_long|overloaded|bad_request|unavailable|timeout)\b`,
+	), failByName},
+	{regexp.MustCompile(`(?i)\b(two|both|several)\b.*\bcharts\b`), call(textChartWait,
+		llm.ToolCall{Name: barTool, Arguments: barArguments}, llm.ToolCall{Name: pieTool, Arguments: pieArguments})},
 	{regexp.MustCompile(`(?i)\b(pie)\b`), call(textChartWait, llm.ToolCall{Name: pieTool, Arguments: pieArguments})},
-	{regexp.MustCompile(`(?i)\b(chart|graph|diagram|plot)`), call(textChartWait, llm.ToolCall{Name: barTool, Arguments: barArguments})},
+	{
+		regexp.MustCompile(`(?i)\b(chart|graph|diagram|plot)`),
+		call(textChartWait, llm.ToolCall{Name: barTool, Arguments: barArguments}),
+	},
 	{regexp.MustCompile(`(?i)\blight\b`), call("", llm.ToolCall{Name: themeTool, Arguments: `{"theme":"light"}`})},
-	{regexp.MustCompile(`(?i)\b(dark|theme|colou?rs?)\b`), call("", llm.ToolCall{Name: themeTool, Arguments: `{"theme":"dark"}`})},
+	{
+		regexp.MustCompile(`(?i)\b(dark|theme|colou?rs?)\b`),
+		call("", llm.ToolCall{Name: themeTool, Arguments: `{"theme":"dark"}`}),
+	},
 	{regexp.MustCompile(`(?i)\b(tool|mcp)\b`), callServer},
 	{regexp.MustCompile(`(?i)\b(story|long)\b`), say(textLong)},
 	{regexp.MustCompile(`(?i)\b(remember|earlier|before|did I say|what did)\b`), recall},
@@ -122,7 +133,9 @@ func recall(s situation) (reply, bool) {
 
 func failByName(s situation) (reply, bool) {
 	kind := llm.ErrorKind(strings.ToLower(s.words[1]))
-	return reply{err: &llm.Error{Kind: kind, Provider: Name, Message: "The simulator was asked to fail (" + string(kind) + ")."}}, true
+	return reply{
+		err: &llm.Error{Kind: kind, Provider: Name, Message: "The simulator was asked to fail (" + string(kind) + ")."},
+	}, true
 }
 
 // reply is the script's answer to a request.

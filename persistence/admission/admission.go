@@ -1,5 +1,5 @@
-// Package admission keeps what decides who may come in: page sessions and client secrets, the secret that signs them, rates that
-// all processes share, and the tools of MCP servers as they were approved.
+// Package admission keeps what decides who may come in: page sessions and client secrets, the secret that signs them,
+// rates that all processes share, and the tools of MCP servers as they were approved.
 package admission
 
 import "voicebridge/persistence/internal/database"

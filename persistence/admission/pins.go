@@ -33,7 +33,8 @@ func (s *Store) PinTools(ctx context.Context, server string, definitions map[str
 			if definition := definitions[tool]; definition == "" {
 				err = q.DeleteToolPin(ctx, server, tool)
 			} else {
-				err = q.SaveToolPin(ctx, pgdb.SaveToolPinParams{Server: server, Tool: tool, Definition: definition, PinnedAt: at})
+				err = q.SaveToolPin(ctx,
+					pgdb.SaveToolPinParams{Server: server, Tool: tool, Definition: definition, PinnedAt: at})
 			}
 			if err != nil {
 				return err

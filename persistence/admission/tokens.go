@@ -53,7 +53,8 @@ func (s *Store) SaveToken(ctx context.Context, t Token, keep int) error {
 			return err
 		}
 		if err := q.InsertAccessToken(ctx, pgdb.InsertAccessTokenParams{
-			ID: t.ID, Kind: t.Kind, Owner: t.Owner, Data: t.Data, CreatedAt: dbtype.At(s.db.Stored(t.CreatedAt)), ExpiresAt: dbtype.At(s.db.Stored(t.ExpiresAt)),
+			ID: t.ID, Kind: t.Kind, Owner: t.Owner, Data: t.Data, CreatedAt: dbtype.At(s.db.Stored(t.CreatedAt)),
+			ExpiresAt: dbtype.At(s.db.Stored(t.ExpiresAt)),
 		}); err != nil {
 			return err
 		}
@@ -67,7 +68,10 @@ func (s *Store) Token(ctx context.Context, kind, id string) (Token, error) {
 		return Token{}, fmt.Errorf("read access token: %w", database.ErrNotFound)
 	}
 	r, err := s.db.Read().GetAccessToken(ctx, id, kind)
-	return Token{ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: s.db.Local(r.CreatedAt.Time), ExpiresAt: s.db.Local(r.ExpiresAt.Time)}, s.db.Fail("read access token", err)
+	return Token{
+		ID: r.ID, Kind: r.Kind, Owner: r.Owner, Data: r.Data, CreatedAt: s.db.Local(r.CreatedAt.Time),
+		ExpiresAt: s.db.Local(r.ExpiresAt.Time),
+	}, s.db.Fail("read access token", err)
 }
 
 // CountTokens returns how many tokens of a kind an owner has that are valid at a time.

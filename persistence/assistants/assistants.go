@@ -39,10 +39,12 @@ type Store struct {
 // New returns the Store of a database. The fixed assistants are the operator's: all owners may use them.
 func New(db database.DB, fixed []assistant.Assistant) *Store { return &Store{db, fixed} }
 
-// List returns a page of the assistants that an owner may use, without what is long in them, which Get has: the operator's, then the
-// owner's and those that others share, each by age. Of several with the same id only the one that Find finds is there. The cursor is
-// that of the page before, empty for the first; next is empty on the last.
-func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page []assistant.Assistant, next string, err error) {
+// List returns a page of the assistants that an owner may use, without what is long in them, which Get has: the
+// operator's, then the owner's and those that others share, each by age. Of several with the same id only the one that
+// Find finds is there. The cursor is that of the page before, empty for the first; next is empty on the last.
+func (s *Store) List(
+	ctx context.Context, owner, cursor string, limit int,
+) (page []assistant.Assistant, next string, err error) {
 	if !thread.ValidID(owner) {
 		return nil, "", fmt.Errorf("list assistants: %w", database.ErrNotFound)
 	}
@@ -52,7 +54,8 @@ func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page
 	}
 	page = []assistant.Assistant{}
 	for i, a := range s.fixed {
-		if cursor == "" || last.Owner == "" && i > slices.IndexFunc(s.fixed, func(b assistant.Assistant) bool { return b.ID == last.ID }) {
+		if cursor == "" || last.Owner == "" &&
+			i > slices.IndexFunc(s.fixed, func(b assistant.Assistant) bool { return b.ID == last.ID }) {
 			page = append(page, shownTo(a.Short(), owner))
 		}
 	}
@@ -85,7 +88,8 @@ func (s *Store) List(ctx context.Context, owner, cursor string, limit int) (page
 		next = place{end.CreatedAt, end.Owner, end.ID}.cursor()
 	}
 	// The operator's come first, and hide what others have with their ids.
-	return slices.DeleteFunc(page, func(a assistant.Assistant) bool { return a.Owner != "" && s.isFixed(a.ID) }), next, nil
+	return slices.DeleteFunc(page,
+		func(a assistant.Assistant) bool { return a.Owner != "" && s.isFixed(a.ID) }), next, nil
 }
 
 // place is where a page ends.
@@ -104,7 +108,8 @@ func readPlace(cursor string) (p place, err error) {
 		return p, nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || json.Unmarshal(raw, &p) != nil || p.At.UTC().Year() > 9999 || !thread.ValidID(p.ID) || p.Owner != "" && !thread.ValidID(p.Owner) {
+	if err != nil || json.Unmarshal(raw, &p) != nil || p.At.UTC().Year() > 9999 || !thread.ValidID(p.ID) ||
+		p.Owner != "" && !thread.ValidID(p.Owner) {
 		return p, database.Invalid("cursor")
 	}
 	return p, nil
@@ -113,12 +118,14 @@ func readPlace(cursor string) (p place, err error) {
 func fromShort(r pgdb.ListAssistantsForRow, owner string) assistant.Assistant {
 	var a assistant.Assistant
 	_ = json.Unmarshal([]byte(r.Data), &a) // Create and Change wrote it
-	a.ID, a.Owner, a.Shared, a.CreatedAt, a.UpdatedAt = r.ID, r.Owner, r.Shared, r.CreatedAt.Time, r.UpdatedAt.Time
+	a.ID, a.Owner = r.ID, r.Owner
+	a.Shared, a.CreatedAt = r.Shared, r.CreatedAt.Time
+	a.UpdatedAt = r.UpdatedAt.Time
 	return shownTo(a, owner)
 }
 
-// Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that was shared
-// first. If there is none, the error is persistence.ErrNotFound.
+// Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that was
+// shared first. If there is none, the error is persistence.ErrNotFound.
 func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant, error) {
 	if i := slices.IndexFunc(s.fixed, func(a assistant.Assistant) bool { return a.ID == id }); i >= 0 {
 		return shownTo(s.fixed[i], owner), nil
@@ -137,8 +144,8 @@ func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant
 	return shownTo(a, owner), err
 }
 
-// Get returns the assistant that was chosen for an owner, while the owner may use it: it is the operator's, the owner's or shared. If
-// not, the error is persistence.ErrNotFound, whoever has another one with this id.
+// Get returns the assistant that was chosen for an owner, while the owner may use it: it is the operator's, the owner's
+// or shared. If not, the error is persistence.ErrNotFound, whoever has another one with this id.
 func (s *Store) Get(ctx context.Context, owner string, ref assistant.Ref) (assistant.Assistant, error) {
 	gone := fmt.Errorf("read assistant: %w", database.ErrNotFound)
 	if ref.Owner == "" {
@@ -159,8 +166,9 @@ func (s *Store) Get(ctx context.Context, owner string, ref assistant.Ref) (assis
 	return shownTo(a, owner), err
 }
 
-// Of returns the assistant of a thread with the thread's values of its variables, not filled in yet. Without one, or if it was
-// deleted or is not shared any more, it is the zero value: the server's settings. A missing thread is persistence.ErrNotFound.
+// Of returns the assistant of a thread with the thread's values of its variables, not filled in yet. Without one, or if
+// it was deleted or is not shared any more, it is the zero value: the server's settings. A missing thread is
+// persistence.ErrNotFound.
 func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, error) {
 	if err := database.CheckKey(key); err != nil {
 		return assistant.Assistant{}, fmt.Errorf("read assistant: %w", err)
@@ -182,8 +190,8 @@ func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, er
 	return a, err
 }
 
-// Retaining returns the ids of the assistants, the operator's and all owners', that say how long their threads are kept, each with
-// the least number of days that one of them says; 0 if none of them ever ends.
+// Retaining returns the ids of the assistants, the operator's and all owners', that say how long their threads are
+// kept, each with the least number of days that one of them says; 0 if none of them ever ends.
 func (s *Store) Retaining(ctx context.Context) (map[string]int, error) {
 	rows, err := s.db.Read().ListRetaining(ctx)
 	if err != nil {
@@ -208,14 +216,18 @@ func (s *Store) Retaining(ctx context.Context) (map[string]int, error) {
 	return own, nil
 }
 
-// Create saves a new assistant of an owner, and returns it with its secret. An id that was made of a name gets a number if it
-// is taken; for one that was given, asked is set, and persistence.ErrConflict means that it is taken. ErrQuota means that the
-// owner has as many as they may.
-func (s *Store) Create(ctx context.Context, owner string, a assistant.Assistant, asked bool) (assistant.Assistant, error) {
+// Create saves a new assistant of an owner, and returns it with its secret. An id that was made of a name gets a number
+// if it is taken; for one that was given, asked is set, and persistence.ErrConflict means that it is taken. ErrQuota
+// means that the owner has as many as they may.
+func (s *Store) Create(
+	ctx context.Context, owner string, a assistant.Assistant, asked bool,
+) (assistant.Assistant, error) {
 	if !thread.ValidID(owner) {
-		return a, fmt.Errorf("create assistant: %w", database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
+		return a, fmt.Errorf("create assistant: %w",
+			database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	}
-	a.Owner, a.Secret, a.CreatedAt = owner, newSecret(), dbtype.At(s.db.Now()).Time
+	a.Owner, a.Secret = owner, newSecret()
+	a.CreatedAt = dbtype.At(s.db.Now()).Time
 	a.UpdatedAt = a.CreatedAt
 	err := s.db.Write(ctx, func(q database.Queries) error {
 		n, err := q.CountAssistants(ctx, owner)
@@ -230,7 +242,8 @@ func (s *Store) Create(ctx context.Context, owner string, a assistant.Assistant,
 			n := int64(0)
 			if !s.isFixed(a.ID) {
 				n, err = q.InsertAssistant(ctx, pgdb.InsertAssistantParams{
-					Owner: owner, ID: a.ID, Shared: a.Shared, Data: database.CleanJSON(a.JSON()), Secret: a.Secret, CreatedAt: dbtype.At(a.CreatedAt),
+					Owner: owner, ID: a.ID, Shared: a.Shared, Data: database.CleanJSON(a.JSON()), Secret: a.Secret,
+					CreatedAt: dbtype.At(a.CreatedAt),
 				})
 			}
 			if err != nil || n > 0 {
@@ -251,7 +264,9 @@ func (s *Store) isFixed(id string) bool {
 
 // Change replaces an assistant of an owner by what change makes of it. The error is change's, ErrReadOnly, or
 // persistence.ErrNotFound.
-func (s *Store) Change(ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error)) (assistant.Assistant, error) {
+func (s *Store) Change(
+	ctx context.Context, owner, id string, change func(assistant.Assistant) (assistant.Assistant, error),
+) (assistant.Assistant, error) {
 	for range maxTries {
 		before, err := s.own(ctx, owner, id)
 		if err != nil {
@@ -265,7 +280,8 @@ func (s *Store) Change(ctx context.Context, owner, id string, change func(assist
 		var n int64
 		err = s.db.Write(ctx, func(q database.Queries) (err error) {
 			n, err = q.ChangeAssistant(ctx, pgdb.ChangeAssistantParams{
-				Owner: owner, ID: id, Shared: a.Shared, Data: database.CleanJSON(a.JSON()), UpdatedAt: dbtype.At(a.UpdatedAt), ReadAt: dbtype.At(before.UpdatedAt),
+				Owner: owner, ID: id, Shared: a.Shared, Data: database.CleanJSON(a.JSON()),
+				UpdatedAt: dbtype.At(a.UpdatedAt), ReadAt: dbtype.At(before.UpdatedAt),
 			})
 			return err
 		})
@@ -310,7 +326,9 @@ func fromRow(r pgdb.Assistant) (assistant.Assistant, error) {
 	if err := json.Unmarshal(r.Data, &a); err != nil {
 		return a, fmt.Errorf("read assistant %s: %w", r.ID, err)
 	}
-	a.ID, a.Owner, a.Shared, a.Secret, a.CreatedAt, a.UpdatedAt = r.ID, r.Owner, r.Shared, r.Secret, r.CreatedAt.Time, r.UpdatedAt.Time
+	a.ID, a.Owner = r.ID, r.Owner
+	a.Shared, a.Secret = r.Shared, r.Secret
+	a.CreatedAt, a.UpdatedAt = r.CreatedAt.Time, r.UpdatedAt.Time
 	return a, nil
 }
 

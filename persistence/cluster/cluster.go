@@ -24,11 +24,13 @@ type Link interface {
 	database.DB
 	// WriteFenced is Write for what an instance may write even if others have fenced it.
 	WriteFenced(ctx context.Context, fn func(database.Queries) error) error
-	// Beat sends a heartbeat, which no writer that waits for something holds up. It returns 0 if the instance was ended.
+	// Beat sends a heartbeat, which no writer that waits for something holds up. It returns 0 if the instance was
+	// ended.
 	Beat(ctx context.Context, at dbtype.Time, id string) (int64, error)
 	// CompareClocks finds out how far the machine's clock is from the database's.
 	CompareClocks(ctx context.Context) error
-	// TellCommand tells an instance that it has a command, and TellAnswer whoever has given the command that it is answered.
+	// TellCommand tells an instance that it has a command, and TellAnswer whoever has given the command that it is
+	// answered.
 	TellCommand(instance string)
 	TellAnswer(command string)
 	// Poll returns how often to look for what nobody has told; 0 means seldom.
@@ -85,7 +87,8 @@ func (c *Cluster) join(ctx context.Context, id string) error {
 	}
 	err := c.db.WriteFenced(ctx, func(q database.Queries) error {
 		at := dbtype.At(c.db.Now())
-		return q.JoinInstance(ctx, pgdb.JoinInstanceParams{ID: id, Host: c.members.host, Process: c.members.process, StartedAt: at})
+		return q.JoinInstance(ctx,
+			pgdb.JoinInstanceParams{ID: id, Host: c.members.host, Process: c.members.process, StartedAt: at})
 	})
 	if errors.Is(c.db.Fail("", err), database.ErrConflict) {
 		return fmt.Errorf("another process serves the database as instance %q", id)
@@ -157,9 +160,11 @@ func (c *Cluster) Others(ctx context.Context) ([]string, error) {
 // served, or died long ago.
 func (c *Cluster) Dead(instance string) (beats int64, dead bool) { return c.members.dead(instance) }
 
-// Fence keeps an instance from writing that was dead when it had sent that many heartbeats. It returns false, and changes
-// nothing, if it has sent another one.
-func (c *Cluster) Fence(ctx context.Context, q database.Queries, instance string, beats int64) (fenced bool, err error) {
+// Fence keeps an instance from writing that was dead when it had sent that many heartbeats. It returns false, and
+// changes nothing, if it has sent another one.
+func (c *Cluster) Fence(
+	ctx context.Context, q database.Queries, instance string, beats int64,
+) (fenced bool, err error) {
 	now, err := q.LockInstance(ctx, instance)
 	switch {
 	case database.IsMissing(err):

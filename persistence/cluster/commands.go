@@ -49,7 +49,8 @@ func (e *CommandError) Error() string { return e.Message }
 
 // codes name the errors that a command's sender tells apart.
 var codes = map[string]error{
-	"not_found": database.ErrNotFound, "conflict": database.ErrConflict, "busy": database.ErrBusy, "unavailable": database.ErrUnavailable, "fenced": database.ErrFenced, "closed": database.ErrClosed,
+	"not_found": database.ErrNotFound, "conflict": database.ErrConflict, "busy": database.ErrBusy,
+	"unavailable": database.ErrUnavailable, "fenced": database.ErrFenced, "closed": database.ErrClosed,
 }
 
 const codeInvalid = "invalid"
@@ -68,8 +69,8 @@ func commandError(err error) *CommandError {
 		return &CommandError{codeInvalid, strings.TrimPrefix(database.Reason(err), database.ErrInvalid.Error()+" ")}
 	}
 	failed := &CommandError{Message: err.Error()}
-	for code, known := range codes {
-		if errors.Is(err, known) {
+	for code, sentinel := range codes {
+		if errors.Is(err, sentinel) {
 			failed.Code = code
 		}
 	}
@@ -80,7 +81,8 @@ func commandError(err error) *CommandError {
 // that the instance is known to be dead, ctx's error that it did not respond, although it may have
 // done what was asked. A CommandError is the failure that the instance reported.
 func (c *Cluster) Ask(ctx context.Context, cmd Command) (json.RawMessage, error) {
-	if err := database.CheckKey(cmd.Key); err != nil || !thread.ValidID(cmd.Instance) || !thread.ValidID(cmd.Kind) || len(cmd.Body) > maxCommandBytes {
+	if err := database.CheckKey(cmd.Key); err != nil || !thread.ValidID(cmd.Instance) || !thread.ValidID(cmd.Kind) ||
+		len(cmd.Body) > maxCommandBytes {
 		return nil, fmt.Errorf("ask instance: %w", database.Invalid("command"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandLife)
@@ -94,8 +96,9 @@ func (c *Cluster) Ask(ctx context.Context, cmd Command) (json.RawMessage, error)
 	defer c.asked.forget(cmd.ID)
 	err := c.db.Write(ctx, func(q database.Queries) error {
 		return q.SaveCommand(ctx, pgdb.SaveCommandParams{
-			ID: cmd.ID, Instance: cmd.Instance, Owner: cmd.Key.Owner, ThreadID: cmd.Key.Thread, Kind: thread.CleanText(cmd.Kind),
-			Body: thread.CleanText(string(cmd.Body)), CreatedAt: dbtype.At(c.db.Now()), ExpiresAt: dbtype.At(cmd.expiresAt),
+			ID: cmd.ID, Instance: cmd.Instance, Owner: cmd.Key.Owner, ThreadID: cmd.Key.Thread,
+			Kind: thread.CleanText(cmd.Kind), Body: thread.CleanText(string(cmd.Body)),
+			CreatedAt: dbtype.At(c.db.Now()), ExpiresAt: dbtype.At(cmd.expiresAt),
 		})
 	})
 	if err != nil {
@@ -173,7 +176,9 @@ func (c *Cluster) forgetCommand(ctx context.Context, id string) {
 
 // HandleCommands carries out the commands of other instances, each once and in a goroutine of its
 // own, until ctx ends. The context of handle ends when the sender stops waiting.
-func (c *Cluster) HandleCommands(ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error)) error {
+func (c *Cluster) HandleCommands(
+	ctx context.Context, handle func(context.Context, Command) (json.RawMessage, error),
+) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	every := commandPoll
@@ -218,7 +223,10 @@ func (c *Cluster) takeCommands(ctx context.Context) ([]Command, error) {
 		if n == 0 {
 			continue
 		}
-		cmd := Command{ID: r.ID, Instance: r.Instance, Key: thread.Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind, expiresAt: r.ExpiresAt.Time}
+		cmd := Command{
+			ID: r.ID, Instance: r.Instance, Key: thread.Key{Owner: r.Owner, Thread: r.ThreadID}, Kind: r.Kind,
+			expiresAt: r.ExpiresAt.Time,
+		}
 		if r.Body != "" {
 			cmd.Body = json.RawMessage(r.Body)
 		}
@@ -229,19 +237,24 @@ func (c *Cluster) takeCommands(ctx context.Context) ([]Command, error) {
 
 // handle runs the handler of one command until its sender stops waiting. A panic becomes an error,
 // so that other commands go on.
-func (c *Cluster) handle(ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error)) (reply json.RawMessage, err error) {
+func (c *Cluster) handle(
+	ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error),
+) (reply json.RawMessage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmd.expiresAt.Sub(c.db.Now()))
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error("command of another instance panicked", "kind", cmd.Kind, "panic", p, "stack", string(debug.Stack()))
+			c.log.Error("command of another instance panicked", "kind", cmd.Kind, "panic", p,
+				"stack", string(debug.Stack()))
 			err = errors.New("internal error")
 		}
 	}()
 	return handle(ctx, cmd)
 }
 
-func (c *Cluster) carryOut(ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error)) {
+func (c *Cluster) carryOut(
+	ctx context.Context, cmd Command, handle func(context.Context, Command) (json.RawMessage, error),
+) {
 	reply, err := c.handle(ctx, cmd, handle)
 	if err == nil && len(reply) > maxCommandBytes {
 		err = errors.New("the answer is too large")
@@ -261,7 +274,8 @@ func (c *Cluster) carryOut(ctx context.Context, cmd Command, handle func(context
 	c.db.TellAnswer(cmd.ID)
 }
 
-// answer saves an answer. While the database is unavailable it tries again, until nobody waits for the answer or ctx ends.
+// answer saves an answer. While the database is unavailable it tries again, until nobody waits for the answer or ctx
+// ends.
 func (c *Cluster) answer(ctx context.Context, cmd Command, params pgdb.AnswerCommandParams) error {
 	for {
 		try, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)

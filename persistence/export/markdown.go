@@ -41,8 +41,8 @@ func writeMarkdown(w *bufio.Writer, thread persistence.Thread, messages iter.Seq
 	return nil
 }
 
-// soundOf returns a link to a message's sound, by its place in the recording of its call. It is relative to the server, as
-// those of pictures are.
+// soundOf returns a link to a message's sound, by its place in the recording of its call. It is relative to the server,
+// as those of pictures are.
 func soundOf(threadID string, m thread.Message) string {
 	minutes := func(ms int64) string {
 		seconds := max(0, ms) / 1000
@@ -86,7 +86,8 @@ func markdownOf(m thread.Message) string {
 // codeFence matches a line that begins or ends a code block: https://spec.commonmark.org/0.31.2/#fenced-code-blocks.
 var codeFence = regexp.MustCompile("(?m)^ {0,3}(`{3,}|~{3,})(.*)$")
 
-// closed ends a code block that a text leaves open, as an answer does that was cut off: what follows does not belong to it.
+// closed ends a code block that a text leaves open, as an answer does that was cut off: what follows does not belong to
+// it.
 func closed(text string) string {
 	open := ""
 	for _, m := range codeFence.FindAllStringSubmatch(text, -1) {

@@ -46,16 +46,16 @@ type Result struct {
 
 // Store keeps them in the database. It is safe for concurrent use.
 type Store struct {
-	db   database.DB
-	told func(hooks ...string)
+	db       database.DB
+	notified func(hooks ...string)
 }
 
 // New returns the Store of a database. told is called with the hooks that have something to deliver.
-func New(db database.DB, told func(hooks ...string)) *Store { return &Store{db, told} }
+func New(db database.DB, notified func(hooks ...string)) *Store { return &Store{db, notified} }
 
-// Claim takes an ended call that is to be read: while this process lives, no other one reads it, nor another call of its owner. It
-// must end with Done, Failed or GiveBack. alone means that this process reads none: what it has claimed nevertheless, in a
-// transaction whose end it does not know, is taken again. ok is false if there is none.
+// Claim takes an ended call that is to be read: while this process lives, no other one reads it, nor another call of
+// its owner. It must end with Done, Failed or GiveBack. alone means that this process reads none: what it has claimed
+// nevertheless, in a transaction whose end it does not know, is taken again. ok is false if there is none.
 func (s *Store) Claim(ctx context.Context, alone bool) (c Claim, ok bool, err error) {
 	const what = "claim call to read"
 	n, err := s.db.Read().CountExtractions(ctx, new(dbtype.At(s.db.Now())), s.db.Instance())
@@ -78,8 +78,9 @@ func (s *Store) Claim(ctx context.Context, alone bool) (c Claim, ok bool, err er
 		}
 		owner, err := q.GetOwner(ctx, row.ThreadID)
 		c = Claim{
-			Key: thread.Key{Owner: owner, Thread: row.ThreadID}, CallID: row.ID, Assistant: assistant.Ref{Owner: row.AssistantOwner, ID: row.AssistantID},
-			Attempt: int(row.ExtractionAttempts), instance: row.ExtractionBy,
+			Key: thread.Key{Owner: owner, Thread: row.ThreadID}, CallID: row.ID,
+			Assistant: assistant.Ref{Owner: row.AssistantOwner, ID: row.AssistantID},
+			Attempt:   int(row.ExtractionAttempts), instance: row.ExtractionBy,
 		}
 		ok = err == nil
 		return err
@@ -87,24 +88,27 @@ func (s *Store) Claim(ctx context.Context, alone bool) (c Claim, ok bool, err er
 	return c, ok, s.db.Fail(what, err)
 }
 
-// Done saves what was found, and tells hooks of it. found is false if the claim was lost: others took this process for dead, or the
-// thread is gone.
+// Done saves what was found, and tells hooks of it. found is false if the claim was lost: others took this process for
+// dead, or the thread is gone.
 func (s *Store) Done(ctx context.Context, c Claim, r Result) (found bool, err error) {
 	r.Summary = thread.CleanText(r.Summary)
 	r.Extracted = database.CleanJSON(r.Extracted)
 	return s.end(ctx, c, pgdb.FinishExtractionParams{
-		Extraction: string(records.ExtractionDone), ExtractionAttempts: int64(c.Attempt), Summary: r.Summary, Extracted: dbtype.JSON(r.Extracted),
+		Extraction: string(records.ExtractionDone), ExtractionAttempts: int64(c.Attempt), Summary: r.Summary,
+		Extracted: dbtype.JSON(r.Extracted),
 	}, &r)
 }
 
-// Failed records that an attempt has failed, for a reason in words for the call's owner. Another one follows, unless it was the last one or final is set; again
-// says whether one does.
+// Failed records that an attempt has failed, for a reason in words for the call's owner. Another one follows, unless it
+// was the last one or final is set; again says whether one does.
 func (s *Store) Failed(ctx context.Context, c Claim, reason string, final bool) (again bool, err error) {
 	p := pgdb.FinishExtractionParams{
-		Extraction: string(records.ExtractionFailed), ExtractionAttempts: int64(c.Attempt), ExtractionError: thread.CleanText(reason[:min(len(reason), maxError)]),
+		Extraction: string(records.ExtractionFailed), ExtractionAttempts: int64(c.Attempt),
+		ExtractionError: thread.CleanText(reason[:min(len(reason), maxError)]),
 	}
 	if again = !final && c.Attempt < MaxAttempts; again {
-		p.Extraction, p.ExtractionAt = string(records.ExtractionWaiting), new(dbtype.At(s.db.Now().Add(pauses[max(c.Attempt, 1)-1])))
+		p.Extraction = string(records.ExtractionWaiting)
+		p.ExtractionAt = new(dbtype.At(s.db.Now().Add(pauses[max(c.Attempt, 1)-1])))
 	}
 	_, err = s.end(ctx, c, p, nil)
 	return again, err
@@ -112,27 +116,31 @@ func (s *Store) Failed(ctx context.Context, c Claim, reason string, final bool) 
 
 // GiveBack ends a claim without an attempt that counts: the process is stopping.
 func (s *Store) GiveBack(ctx context.Context, c Claim) error {
-	_, err := s.end(ctx, c, pgdb.FinishExtractionParams{Extraction: string(records.ExtractionWaiting), ExtractionAttempts: int64(c.Attempt - 1)}, nil)
+	_, err := s.end(ctx, c, pgdb.FinishExtractionParams{
+		Extraction: string(records.ExtractionWaiting), ExtractionAttempts: int64(c.Attempt - 1),
+	}, nil)
 	return err
 }
 
 // end ends a claim. With a result, it tells hooks in the same transaction.
 func (s *Store) end(ctx context.Context, c Claim, p pgdb.FinishExtractionParams, r *Result) (found bool, err error) {
 	p.ID, p.Instance = c.CallID, c.instance
-	var told []string
+	var notified []string
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		told = nil
+		notified = nil
 		n, err := q.FinishExtraction(ctx, p)
 		if found = n > 0; err != nil || !found || r == nil {
 			return err
 		}
-		told, err = hooked.In(database.NewTx(ctx, s.db, q, c.Key)).Tell(hooked.Event{Type: hooked.CallExtracted, About: c.CallID, Data: func() (map[string]any, error) {
+		data := func() (map[string]any, error) {
 			return map[string]any{"call_id": c.CallID, "summary": r.Summary, "extracted": r.Extracted}, nil
-		}})
+		}
+		tx := hooked.In(database.NewTx(ctx, s.db, q, c.Key))
+		notified, err = tx.Tell(hooked.Event{Type: hooked.CallExtracted, About: c.CallID, Data: data})
 		return err
 	})
 	if err == nil {
-		s.told(told...)
+		s.notified(notified...)
 	}
 	return found, s.db.Fail("save what was found in a call", err)
 }

@@ -1,5 +1,5 @@
-// Package grants keeps what owners have been granted at MCP servers that want each owner to sign in. Whatever opens anything is
-// sealed by who saves it.
+// Package grants keeps what owners have been granted at MCP servers that want each owner to sign in. Whatever opens
+// anything is sealed by who saves it.
 package grants
 
 import (
@@ -38,15 +38,18 @@ func (s *Store) SaveGrant(ctx context.Context, owner, server, sealed string) err
 	now := s.db.Now()
 	return s.db.Fail("save MCP grant", s.db.Write(ctx, func(q database.Queries) error {
 		return q.SaveMCPGrant(ctx, pgdb.SaveMCPGrantParams{
-			// The clock's, so that who renews a grant that was given back and made anew does not take it for the old one.
+			// The clock's, so that who renews a grant that was given back and made anew does not take it for the old
+			// one.
 			Owner: owner, Server: server, Sealed: sealed, Version: now.UnixMicro(), Now: dbtype.At(now),
 		})
 	}))
 }
 
-// BeginRenewal makes the caller the only one who renews that version of a grant for so long. It returns false if another does so
-// already, or has done so.
-func (s *Store) BeginRenewal(ctx context.Context, owner, server string, version int64, lasting time.Duration) (begun bool, err error) {
+// BeginRenewal makes the caller the only one who renews that version of a grant for so long. It returns false if
+// another does so already, or has done so.
+func (s *Store) BeginRenewal(
+	ctx context.Context, owner, server string, version int64, lasting time.Duration,
+) (begun bool, err error) {
 	now := s.db.Now()
 	return s.one(ctx, "begin renewal of MCP grant", func(q database.Queries) (int64, error) {
 		return q.BeginMCPRenewal(ctx, pgdb.BeginMCPRenewalParams{
@@ -55,17 +58,23 @@ func (s *Store) BeginRenewal(ctx context.Context, owner, server string, version 
 	})
 }
 
-// FinishRenewal saves what a version of a grant became. It returns false if the grant is no longer there in that version.
-func (s *Store) FinishRenewal(ctx context.Context, owner, server string, version int64, sealed string) (saved bool, err error) {
+// FinishRenewal saves what a version of a grant became. It returns false if the grant is no longer there in that
+// version.
+func (s *Store) FinishRenewal(
+	ctx context.Context, owner, server string, version int64, sealed string,
+) (saved bool, err error) {
 	return s.one(ctx, "renew MCP grant", func(q database.Queries) (int64, error) {
-		return q.RenewMCPGrant(ctx, pgdb.RenewMCPGrantParams{Owner: owner, Server: server, Version: version, Sealed: sealed, Now: dbtype.At(s.db.Now())})
+		return q.RenewMCPGrant(ctx, pgdb.RenewMCPGrantParams{
+			Owner: owner, Server: server, Version: version, Sealed: sealed, Now: dbtype.At(s.db.Now()),
+		})
 	})
 }
 
 // AbandonRenewal lets others renew that version of a grant.
 func (s *Store) AbandonRenewal(ctx context.Context, owner, server string, version int64) error {
 	return s.db.Fail("abandon renewal of MCP grant", s.db.Write(ctx, func(q database.Queries) error {
-		return q.EndMCPRenewal(ctx, pgdb.EndMCPRenewalParams{Owner: owner, Server: server, Version: version, Now: dbtype.At(s.db.Now())})
+		return q.EndMCPRenewal(ctx,
+			pgdb.EndMCPRenewalParams{Owner: owner, Server: server, Version: version, Now: dbtype.At(s.db.Now())})
 	}))
 }
 
@@ -79,9 +88,11 @@ func (s *Store) DeleteGrant(ctx context.Context, owner, server string, version i
 	})
 }
 
-// BeginSignIn saves a sign-in under the hash of its state, in place of the owner's previous one at that server. It returns whether there was
-// one, which then has not come back.
-func (s *Store) BeginSignIn(ctx context.Context, state, owner, server, sealed string, lasting time.Duration) (again bool, err error) {
+// BeginSignIn saves a sign-in under the hash of its state, in place of the owner's previous one at that server. It
+// returns whether there was one, which then has not come back.
+func (s *Store) BeginSignIn(
+	ctx context.Context, state, owner, server, sealed string, lasting time.Duration,
+) (again bool, err error) {
 	if !thread.ValidID(owner) || !thread.ValidID(server) || !thread.ValidID(state) {
 		return false, fmt.Errorf("begin MCP sign-in: %w", database.Invalid("owner, server or state"))
 	}
@@ -94,12 +105,15 @@ func (s *Store) BeginSignIn(ctx context.Context, state, owner, server, sealed st
 		if err := q.DeleteExpiredMCPSignIns(ctx, dbtype.At(now)); err != nil {
 			return err
 		}
-		return q.InsertMCPSignIn(ctx, pgdb.InsertMCPSignInParams{State: state, Owner: owner, Server: server, Sealed: sealed, ExpiresAt: dbtype.At(now.Add(lasting))})
+		return q.InsertMCPSignIn(ctx, pgdb.InsertMCPSignInParams{
+			State: state, Owner: owner, Server: server, Sealed: sealed, ExpiresAt: dbtype.At(now.Add(lasting)),
+		})
 	})
 	return again, s.db.Fail("begin MCP sign-in", err)
 }
 
-// PendingSignIn returns the sign-in that has begun under the hash of a state; database.ErrNotFound if there is none, or no longer.
+// PendingSignIn returns the sign-in that has begun under the hash of a state; database.ErrNotFound if there is none, or
+// no longer.
 func (s *Store) PendingSignIn(ctx context.Context, state string) (owner, server, sealed string, err error) {
 	r, err := s.db.Read().GetMCPSignIn(ctx, state)
 	if err == nil && !r.ExpiresAt.After(s.db.Now()) {
@@ -152,7 +166,8 @@ func (s *Store) one(ctx context.Context, what string, change func(database.Queri
 	return err == nil && n > 0, s.db.Fail(what, err)
 }
 
-// EraseOwner deletes all grants of an owner, the definitions of the tools that they opened, and the sign-ins that are not finished.
+// EraseOwner deletes all grants of an owner, the definitions of the tools that they opened, and the sign-ins that are
+// not finished.
 func (s *Store) EraseOwner(ctx context.Context, owner string) error {
 	return s.db.Fail("erase MCP grants", s.db.Write(ctx, func(q database.Queries) error {
 		return errors.Join(

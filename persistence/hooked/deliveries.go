@@ -31,8 +31,8 @@ const (
 	maxError = 200
 )
 
-// pauses are those after the first failures of a delivery; then comes lastPause each time, until maxAge has passed since the
-// first attempt.
+// pauses are those after the first failures of a delivery; then comes lastPause each time, until maxAge has passed
+// since the first attempt.
 var pauses = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour}
 
 const (
@@ -62,8 +62,9 @@ type Delivery struct {
 
 func deliveryFromRow(r pgdb.HookDelivery) Delivery {
 	d := Delivery{
-		HookID: r.HookID, ID: r.ID, Type: r.Type, Body: r.Body, State: State(r.State), Attempts: int(r.Attempts), LastStatus: int(r.LastStatus),
-		LastError: r.LastError, CreatedAt: r.CreatedAt.Time, NextAt: r.NextAt.Ptr(), claim: r.Instance, failures: int(r.Failures),
+		HookID: r.HookID, ID: r.ID, Type: r.Type, Body: r.Body, State: State(r.State), Attempts: int(r.Attempts),
+		LastStatus: int(r.LastStatus), LastError: r.LastError, CreatedAt: r.CreatedAt.Time, NextAt: r.NextAt.Ptr(),
+		claim: r.Instance, failures: int(r.Failures),
 	}
 	if r.BegunAt != nil {
 		d.begunAt = r.BegunAt.Time
@@ -81,8 +82,8 @@ func (s *Store) Deliveries(ctx context.Context, owner, hook string, limit int) (
 	return list, s.db.Fail("list deliveries", err)
 }
 
-// Retry sends a delivery of an owner's hook at once, whatever became of it; if it fails, as often again as at first. ErrConflict
-// means that it is being sent.
+// Retry sends a delivery of an owner's hook at once, whatever became of it; if it fails, as often again as at first.
+// ErrConflict means that it is being sent.
 func (s *Store) Retry(ctx context.Context, owner, hook, id string) (d Delivery, err error) {
 	if !thread.ValidID(owner) || !thread.ValidID(hook) || !thread.ValidID(id) {
 		return d, fmt.Errorf("retry delivery: %w", database.ErrNotFound)
@@ -119,7 +120,10 @@ func (s *Store) Test(ctx context.Context, owner, hook string) (d Delivery, err e
 	}
 	id := eventID(thread.Key{Owner: owner}, Event{Type: Test, About: database.NewID()})
 	err = s.db.Write(ctx, func(q database.Queries) error {
-		if _, err := q.AddDelivery(ctx, pgdb.AddDeliveryParams{HookID: hook, ID: id, Type: Test, Body: string(text), Size: int64(len(text)), CreatedAt: dbtype.At(s.db.Now())}); err != nil {
+		if _, err := q.AddDelivery(ctx, pgdb.AddDeliveryParams{
+			HookID: hook, ID: id, Type: Test, Body: string(text), Size: int64(len(text)),
+			CreatedAt: dbtype.At(s.db.Now()),
+		}); err != nil {
 			return err
 		}
 		r, err := q.GetDelivery(ctx, hook, id, owner)
@@ -138,9 +142,9 @@ func (s *Store) Due(ctx context.Context) ([]string, error) {
 	return ids, s.db.Fail("list due hooks", err)
 }
 
-// Claim takes up to limit deliveries of a hook that are due: while this process lives, no other one sends them. Each must end
-// with Finish or GiveBack. There are none if the hook is off or gone. alone means that this process sends nothing to the hook: what
-// it has claimed nevertheless, in a transaction whose end it does not know, is taken again.
+// Claim takes up to limit deliveries of a hook that are due: while this process lives, no other one sends them. Each
+// must end with Finish or GiveBack. There are none if the hook is off or gone. alone means that this process sends
+// nothing to the hook: what it has claimed nevertheless, in a transaction whose end it does not know, is taken again.
 func (s *Store) Claim(ctx context.Context, hook string, limit int, alone bool) (h Hook, claimed []Delivery, err error) {
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		claimed = nil
@@ -175,15 +179,16 @@ type Outcome struct {
 // good reports whether the receiver has the event.
 func (o Outcome) good() bool { return o.Status >= 200 && o.Status < 300 }
 
-// Finish records the end of an attempt, and returns what becomes of the delivery: it is delivered, waits until NextAt, or has
-// failed for good. A receiver that answers 410 is sent nothing any more. found is false if the claim was lost: others took this process for dead, or the
-// hook or the thread is gone.
+// Finish records the end of an attempt, and returns what becomes of the delivery: it is delivered, waits until NextAt,
+// or has failed for good. A receiver that answers 410 is sent nothing any more. found is false if the claim was lost:
+// others took this process for dead, or the hook or the thread is gone.
 func (s *Store) Finish(ctx context.Context, d Delivery, o Outcome) (after Delivery, found bool, err error) {
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		after = d.after(o, s.db.Now())
 		p := pgdb.FinishDeliveryParams{
-			HookID: d.HookID, ID: d.ID, Instance: d.claim, Attempts: int64(d.Attempts), State: string(after.State), Failures: int64(after.failures),
-			LastStatus: int64(o.Status), LastError: after.LastError, NextAt: dbtype.AtPtr(after.NextAt),
+			HookID: d.HookID, ID: d.ID, Instance: d.claim, Attempts: int64(d.Attempts), State: string(after.State),
+			Failures: int64(after.failures), LastStatus: int64(o.Status), LastError: after.LastError,
+			NextAt: dbtype.AtPtr(after.NextAt),
 		}
 		if after.State != Waiting {
 			p.FinishedAt = new(dbtype.At(s.db.Now()))
@@ -199,7 +204,8 @@ func (s *Store) Finish(ctx context.Context, d Delivery, o Outcome) (after Delive
 
 // after returns the delivery after an attempt that ended at a time.
 func (d Delivery) after(o Outcome, now time.Time) Delivery {
-	d.LastStatus, d.LastError, d.NextAt = o.Status, thread.CleanText(o.Error[:min(len(o.Error), maxError)]), nil
+	d.LastStatus, d.LastError = o.Status, thread.CleanText(o.Error[:min(len(o.Error), maxError)])
+	d.NextAt = nil
 	if o.good() {
 		d.State = Delivered
 		return d
@@ -221,8 +227,9 @@ func (d Delivery) after(o Outcome, now time.Time) Delivery {
 func (s *Store) GiveBack(ctx context.Context, d Delivery) error {
 	return s.db.Fail("give back delivery", s.db.Write(ctx, func(q database.Queries) error {
 		_, err := q.FinishDelivery(ctx, pgdb.FinishDeliveryParams{
-			HookID: d.HookID, ID: d.ID, Instance: d.claim, Attempts: int64(d.Attempts), State: string(Waiting), Failures: int64(d.failures),
-			LastStatus: int64(d.LastStatus), LastError: d.LastError, NextAt: new(dbtype.At(s.db.Now())),
+			HookID: d.HookID, ID: d.ID, Instance: d.claim, Attempts: int64(d.Attempts), State: string(Waiting),
+			Failures: int64(d.failures), LastStatus: int64(d.LastStatus), LastError: d.LastError,
+			NextAt: new(dbtype.At(s.db.Now())),
 		})
 		return err
 	}))

@@ -57,7 +57,8 @@ func (w Tx) Tell(e Event) (hooks []string, err error) {
 		id, posted := eventID(w.tx.Key, e), thread.CleanText(string(text))
 		for _, hook := range found {
 			n, err := w.tx.Q.AddDelivery(w.tx.Ctx, pgdb.AddDeliveryParams{
-				HookID: hook, ID: id, ThreadID: &w.tx.Key.Thread, Type: e.Type, Body: posted, Size: int64(len(posted)), CreatedAt: dbtype.At(w.tx.Now()),
+				HookID: hook, ID: id, ThreadID: &w.tx.Key.Thread, Type: e.Type, Body: posted, Size: int64(len(posted)),
+				CreatedAt: dbtype.At(w.tx.Now()),
 			})
 			if err != nil {
 				return err

@@ -44,7 +44,8 @@ const (
 
 // Types are the types of events that hooks can name.
 var Types = []string{
-	CallStarted, CallEnded, CallExtracted, MessageCompleted, ToolCompleted, ApprovalRequired, TurnFinished, BudgetWarning, RecordingReady, Test,
+	CallStarted, CallEnded, CallExtracted, MessageCompleted, ToolCompleted, ApprovalRequired, TurnFinished,
+	BudgetWarning, RecordingReady, Test,
 }
 
 // GoneReason is why a hook is off whose receiver has answered 410.
@@ -86,11 +87,13 @@ func CheckEvents(events []string) error {
 	}
 	for _, e := range events {
 		group, all := strings.CutSuffix(e, "*")
-		known := slices.ContainsFunc(Types, func(t string) bool {
-			return !all && t == e || all && (group == "" || strings.HasSuffix(group, ".") && strings.HasPrefix(t, group))
+		valid := slices.ContainsFunc(Types, func(t string) bool {
+			return !all && t == e ||
+				all && (group == "" || strings.HasSuffix(group, ".") && strings.HasPrefix(t, group))
 		})
-		if !known {
-			return database.Invalid("events: %.60q is no event, nor a pattern such as call.*; there are %s", e, strings.Join(Types, ", "))
+		if !valid {
+			return database.Invalid("events: %.60q is no event, nor a pattern such as call.*; there are %s", e,
+				strings.Join(Types, ", "))
 		}
 	}
 	return nil
@@ -111,7 +114,8 @@ func (s *Store) Add(ctx context.Context, h Hook) (Hook, error) {
 	if err := h.check(); err != nil {
 		return h, err
 	}
-	h.ID, h.CreatedAt, h.OffReason = database.NewID(), dbtype.At(s.db.Now()).Time, ""
+	h.ID, h.CreatedAt = database.NewID(), dbtype.At(s.db.Now()).Time
+	h.OffReason = ""
 	err := s.db.Write(ctx, func(q database.Queries) error {
 		if err := q.LockOwner(ctx, "hooks", h.Owner); err != nil {
 			return err
@@ -120,7 +124,8 @@ func (s *Store) Add(ctx context.Context, h Hook) (Hook, error) {
 			return errors.Join(err, database.ErrQuota)
 		}
 		return q.InsertHook(ctx, pgdb.InsertHookParams{
-			ID: h.ID, Owner: h.Owner, URL: h.URL, Events: spaced(h.Events), Enabled: h.Enabled, Secret: h.Secret, CreatedAt: dbtype.At(h.CreatedAt),
+			ID: h.ID, Owner: h.Owner, URL: h.URL, Events: spaced(h.Events), Enabled: h.Enabled, Secret: h.Secret,
+			CreatedAt: dbtype.At(h.CreatedAt),
 		})
 	})
 	return h, s.db.Fail("add hook", err)
@@ -131,7 +136,8 @@ func spaced(events []string) string { return " " + strings.Join(events, " ") + "
 
 func fromRow(r pgdb.Hook) Hook {
 	return Hook{
-		ID: r.ID, Owner: r.Owner, URL: r.URL, Events: strings.Fields(r.Events), Enabled: r.Enabled, OffReason: r.OffReason, Secret: r.Secret,
+		ID: r.ID, Owner: r.Owner, URL: r.URL, Events: strings.Fields(r.Events), Enabled: r.Enabled,
+		OffReason: r.OffReason, Secret: r.Secret,
 		CreatedAt: r.CreatedAt.Time,
 	}
 }
@@ -167,7 +173,8 @@ func (s *Store) Change(ctx context.Context, owner, id string, fn func(*Hook) err
 			return err
 		}
 		h.OffReason = ""
-		_, err = q.ChangeHook(ctx, pgdb.ChangeHookParams{ID: id, Owner: owner, URL: h.URL, Events: spaced(h.Events), Enabled: h.Enabled})
+		_, err = q.ChangeHook(ctx,
+			pgdb.ChangeHookParams{ID: id, Owner: owner, URL: h.URL, Events: spaced(h.Events), Enabled: h.Enabled})
 		return err
 	})
 	if err == nil && h.Enabled {
@@ -199,8 +206,8 @@ func OperatorID(url string) string {
 	return OperatorPrefix + hex.EncodeToString(sum[:8])
 }
 
-// SetOperator makes these the hooks of the operator, switched on, with the ids of OperatorID. Others that there were are
-// deleted, with what was to be delivered to them.
+// SetOperator makes these the hooks of the operator, switched on, with the ids of OperatorID. Others that there were
+// are deleted, with what was to be delivered to them.
 func (s *Store) SetOperator(ctx context.Context, hooks []Hook) error {
 	keep := map[string]bool{}
 	for _, h := range hooks {
@@ -216,7 +223,8 @@ func (s *Store) SetOperator(ctx context.Context, hooks []Hook) error {
 		}
 		for _, h := range hooks {
 			if err := q.KeepOperatorHook(ctx, pgdb.KeepOperatorHookParams{
-				ID: OperatorID(h.URL), URL: h.URL, Events: spaced(h.Events), Enabled: true, CreatedAt: dbtype.At(s.db.Now()),
+				ID: OperatorID(h.URL), URL: h.URL, Events: spaced(h.Events), Enabled: true,
+				CreatedAt: dbtype.At(s.db.Now()),
 			}); err != nil {
 				return err
 			}

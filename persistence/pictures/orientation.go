@@ -7,7 +7,8 @@ import (
 )
 
 // orientation returns how the pixels of a JPEG have to be turned to be seen upright, 1 to 8, where 1 means not at all
-// (EXIF 2.32, tag 274). Telephones save their photos as the sensor sees them, and a scaled image does not say so any more.
+// (EXIF 2.32, tag 274). Telephones save their photos as the sensor sees them, and a scaled image does not say so any
+// more.
 func orientation(data []byte) int {
 	const upright, soi, sos, app1 = 1, 2, 0xda, 0xe1
 	for rest := data[min(soi, len(data)):]; len(rest) > 4 && rest[0] == 0xff && rest[1] != sos; {

@@ -27,8 +27,8 @@ import (
 var ErrTooLarge = errors.New("image is too large")
 
 const (
-	// maxPixels limits images that are decoded to be scaled down, which takes 4 bytes of memory per pixel of most, and up
-	// to 20 of a progressive JPEG or an interlaced PNG.
+	// maxPixels limits images that are decoded to be scaled down, which takes 4 bytes of memory per pixel of most, and
+	// up to 20 of a progressive JPEG or an interlaced PNG.
 	maxPixels  = 24_000_000
 	manyPixels = maxPixels / 4
 	quality    = 80 // of JPEGs
@@ -67,7 +67,8 @@ func DataURL(i Image, limit int) (string, error) {
 // image's decoder.
 func Fit(i Image, types []string, limit, side int) (Image, error) {
 	limit = cmp.Or(limit, math.MaxInt)
-	if (len(types) == 0 || slices.Contains(types, i.MediaType)) && len(i.Data) <= limit && (side == 0 || max(i.Width, i.Height) <= side) {
+	if (len(types) == 0 || slices.Contains(types, i.MediaType)) && len(i.Data) <= limit &&
+		(side == 0 || max(i.Width, i.Height) <= side) {
 		return i, nil
 	}
 	data, err := shrunk(i, maxInRequest, limit)
@@ -95,7 +96,8 @@ func shrunk(i Image, longest, limit int) ([]byte, error) {
 			continue
 		}
 		var b bytes.Buffer
-		if err := jpeg.Encode(&b, turned(scaled(full, side), orientation(i.Data)), &jpeg.Options{Quality: quality}); err != nil {
+		if err := jpeg.Encode(&b, turned(scaled(full, side), orientation(i.Data)),
+			&jpeg.Options{Quality: quality}); err != nil {
 			return nil, fmt.Errorf("write image: %w", err)
 		}
 		if b.Len() <= limit {

@@ -83,7 +83,8 @@ func NewImage(data []byte) (Image, error) {
 	i := Image{MediaType: "image/" + format, Width: config.Width, Height: config.Height, Data: data}
 	switch {
 	case err != nil || !slices.Contains(ImageTypes, i.MediaType):
-		return Image{}, database.Invalid("data: it is none of %s", strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
+		return Image{}, database.Invalid("data: it is none of %s",
+			strings.Join(slices.Concat(ImageTypes, soundTypes), ", "))
 	case min(i.Width, i.Height) < 1 || max(i.Width, i.Height) > MaxPixels:
 		return Image{}, database.Invalid("size %d×%d: each side must have 1 to %d pixels", i.Width, i.Height, MaxPixels)
 	}
@@ -129,7 +130,8 @@ func (w Tx) save(i Image, quota int64) (Image, error) {
 	if err := i.check(); err != nil {
 		return Image{}, err
 	}
-	ctx, q, key := w.tx.Ctx, w.tx.Q, w.tx.Key
+	ctx, q := w.tx.Ctx, w.tx.Q
+	key := w.tx.Key
 	i.ID = database.NewID()
 	if quota > 0 {
 		if err := q.LockOwner(ctx, "images", key.Owner); err != nil {
@@ -144,8 +146,8 @@ func (w Tx) save(i Image, quota int64) (Image, error) {
 		}
 	}
 	_, err := q.SaveImage(ctx, pgdb.SaveImageParams{
-		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width), Height: int64(i.Height),
-		Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(w.tx.Now()),
+		ID: i.ID, ThreadID: key.Thread, Owner: key.Owner, MediaType: i.MediaType, Width: int64(i.Width),
+		Height: int64(i.Height), Size: int64(len(i.Data)), Data: i.Data, CreatedAt: dbtype.At(w.tx.Now()),
 	})
 	return i, err
 }
@@ -156,12 +158,15 @@ func (s *Store) Read(ctx context.Context, key thread.Key, id string) (Image, err
 		return Image{}, fmt.Errorf("read image: %w", database.ErrNotFound)
 	}
 	r, err := s.db.Read().GetImage(ctx, id, key.Thread, key.Owner)
-	return Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}, s.db.Fail("read image", err)
+	image := Image{ID: r.ID, MediaType: r.MediaType, Width: int(r.Width), Height: int(r.Height), Data: r.Data}
+	return image, s.db.Fail("read image", err)
 }
 
 // ImagePart is the part of an image of the thread: {"type":"file","mediaType","url"}.
 func ImagePart(threadID string, i Image) thread.Part {
-	raw, _ := json.Marshal(map[string]string{"type": thread.PartFile, "mediaType": i.MediaType, "url": thread.ImagePath(threadID) + url.PathEscape(i.ID)})
+	raw, _ := json.Marshal(map[string]string{
+		"type": thread.PartFile, "mediaType": i.MediaType, "url": thread.ImagePath(threadID) + url.PathEscape(i.ID),
+	})
 	return thread.Part{Type: thread.PartFile, Raw: raw}
 }
 

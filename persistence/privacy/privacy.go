@@ -1,5 +1,5 @@
-// Package privacy gives an owner everything that is kept of theirs as one archive, and erases it. Each kind of data has its Part
-// here, so that neither forgets one.
+// Package privacy gives an owner everything that is kept of theirs as one archive, and erases it. Each kind of data has
+// its Part here, so that neither forgets one.
 package privacy
 
 import (
@@ -56,7 +56,9 @@ func (a *Archive) Add(elements ...string) (io.Writer, error) {
 		}
 		elements[i] = e
 	}
-	w, err := a.zip.CreateHeader(&zip.FileHeader{Name: path.Join(elements...), Method: zip.Deflate, Modified: time.Now().UTC()})
+	w, err := a.zip.CreateHeader(
+		&zip.FileHeader{Name: path.Join(elements...), Method: zip.Deflate, Modified: time.Now().UTC()},
+	)
 	if err != nil {
 		return nil, fmt.Errorf("add to archive: %w", err)
 	}
@@ -95,7 +97,8 @@ func Export(ctx context.Context, w io.Writer, owner string, parts []Part) error 
 	return a.zip.Close()
 }
 
-// Erase deletes everything of an owner. It goes on after an error, which it returns in the end: then something may be left.
+// Erase deletes everything of an owner. It goes on after an error, which it returns in the end: then something may be
+// left.
 func Erase(ctx context.Context, owner string, parts []Part) error {
 	if !thread.ValidID(owner) {
 		return fmt.Errorf("erase owner: %w", persistence.ErrNotFound)
@@ -129,7 +132,8 @@ func (t threads) export(ctx context.Context, owner string, a *Archive) error {
 				continue
 			}
 			seen[th.ID] = true
-			if err := t.exportOne(ctx, thread.Key{Owner: owner, Thread: th.ID}, th, a, folder); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			if err := t.exportOne(ctx, thread.Key{Owner: owner, Thread: th.ID}, th, a, folder); err != nil &&
+				!errors.Is(err, persistence.ErrNotFound) {
 				return err
 			}
 		}
@@ -139,7 +143,9 @@ func (t threads) export(ctx context.Context, owner string, a *Archive) error {
 	}
 }
 
-func (t threads) exportOne(ctx context.Context, key thread.Key, th persistence.Thread, a *Archive, folder string) error {
+func (t threads) exportOne(
+	ctx context.Context, key thread.Key, th persistence.Thread, a *Archive, folder string,
+) error {
 	w, err := a.Add(folder, key.Thread, "thread.json")
 	if err != nil {
 		return err
@@ -154,7 +160,10 @@ func (t threads) exportOne(ctx context.Context, key thread.Key, th persistence.T
 	if len(calls) > 0 {
 		shown := make([]call, 0, len(calls))
 		for _, c := range calls {
-			shown = append(shown, call{c.ID, c.Upstream, c.Model, c.Voice, c.StartedAt, c.EndedAt, c.EndReason, c.Turns, c.Interruptions, c.AssistantID, c.Summary, c.Extracted})
+			shown = append(shown, call{
+				c.ID, c.Upstream, c.Model, c.Voice, c.StartedAt, c.EndedAt, c.EndReason, c.Turns, c.Interruptions,
+				c.AssistantID, c.Summary, c.Extracted,
+			})
 		}
 		if err := a.JSON(shown, folder, key.Thread, "calls.json"); err != nil {
 			return err
@@ -167,7 +176,10 @@ func (t threads) exportOne(ctx context.Context, key thread.Key, th persistence.T
 	if len(tools) > 0 {
 		shown := make([]toolCall, 0, len(tools))
 		for _, c := range tools {
-			shown = append(shown, toolCall{c.ToolCallID, c.MessageID, c.CallID, c.Name, c.Executor, c.Server, string(c.Status), jsonOf(c.Input), jsonOf(c.Output), c.Error, c.StartedAt, c.FinishedAt})
+			shown = append(shown, toolCall{
+				c.ToolCallID, c.MessageID, c.CallID, c.Name, c.Executor, c.Server, string(c.Status), jsonOf(c.Input),
+				jsonOf(c.Output), c.Error, c.StartedAt, c.FinishedAt,
+			})
 		}
 		if err := a.JSON(shown, folder, key.Thread, "tool_calls.json"); err != nil {
 			return err
@@ -180,7 +192,10 @@ func (t threads) exportOne(ctx context.Context, key thread.Key, th persistence.T
 	if len(responses) > 0 {
 		shown := make([]response, 0, len(responses))
 		for _, r := range responses {
-			shown = append(shown, response{string(r.Kind), r.CallID, r.MessageID, r.Upstream, r.Model, r.Status, r.Usage, r.CostUSD, r.CreatedAt, r.FinishedAt})
+			shown = append(shown, response{
+				string(r.Kind), r.CallID, r.MessageID, r.Upstream, r.Model, r.Status, r.Usage, r.CostUSD, r.CreatedAt,
+				r.FinishedAt,
+			})
 		}
 		if err := a.JSON(shown, folder, key.Thread, "responses.json"); err != nil {
 			return err
@@ -277,7 +292,8 @@ func (t threads) erase(ctx context.Context, owner string) error {
 			return err
 		}
 		for _, th := range page {
-			if err := t.s.DeleteThread(ctx, thread.Key{Owner: owner, Thread: th.ID}); err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			if err := t.s.DeleteThread(ctx, thread.Key{Owner: owner, Thread: th.ID}); err != nil &&
+				!errors.Is(err, persistence.ErrNotFound) {
 				return err
 			}
 		}

@@ -51,8 +51,8 @@ func (s *Store) Unsent(ctx context.Context, key thread.Key) (bool, error) {
 
 // Claim takes the next message of the thread's queue for this process to send. It becomes a
 // message of the thread with Tx.Send, or goes back with Requeue; otherwise it goes back when this process is fenced.
-// This process claims one message of a thread at a time: one that it has claimed before counts as given up. With ClaimOptions.ID, a message that cannot be
-// claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
+// This process claims one message of a thread at a time: one that it has claimed before counts as given up. With
+// ClaimOptions.ID, a message that cannot be claimed is ErrNotFound or ErrBusy; without it, Claim.Message is nil then.
 func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (claim Claim, err error) {
 	err = s.locked(ctx, key, "claim queued message", func(q Tx) error {
 		claim = Claim{}
@@ -64,7 +64,8 @@ func (s *Store) Claim(ctx context.Context, key thread.Key, o ClaimOptions) (clai
 		if err != nil || row.ID == "" {
 			return err
 		}
-		row.State, row.Attempts, row.Instance, row.NotBefore = string(Sending), row.Attempts+1, s.db.Instance(), nil
+		row.State, row.Attempts = string(Sending), row.Attempts+1
+		row.Instance, row.NotBefore = s.db.Instance(), nil
 		m, err := fromRow(row, q.change(row))
 		if err == nil {
 			claim.Message = &m
@@ -197,7 +198,8 @@ func (q Tx) Settle(id string) (settled bool, err error) {
 			return err
 		}
 		row, err := q.waiting(id)
-		if known := q.tx.Fail("", err); errors.Is(known, database.ErrNotFound) || errors.Is(known, database.ErrConflict) {
+		if known := q.tx.Fail("", err); errors.Is(known, database.ErrNotFound) ||
+			errors.Is(known, database.ErrConflict) {
 			return nil
 		}
 		if settled = err == nil && row.SentAt != nil; !settled {
@@ -222,13 +224,14 @@ func (q Tx) Close(id, messageID string) error {
 	if err != nil {
 		return err
 	}
-	row.State, row.Error, row.Instance = string(Sent), "", ""
+	row.State, row.Error = string(Sent), ""
+	row.Instance = ""
 	row.SentAt = new(dbtype.At(q.tx.Now()))
 	return q.change(row)
 }
 
 // changeClaimed changes the row of a claim that is still held.
-func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (held bool, err error) {
+func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.QueuedMessage) error) (ours bool, err error) {
 	err = q.tx.Do(what, func() error {
 		row, ok, err := q.claimed(id, attempt)
 		if err != nil || !ok {
@@ -237,14 +240,14 @@ func (q Tx) changeClaimed(what, id string, attempt int, change func(*pgdb.Queued
 		if err := change(&row); err != nil {
 			return err
 		}
-		held = true
+		ours = true
 		return q.change(row)
 	})
-	return held, err
+	return ours, err
 }
 
 // claimed reads the row of a claim and reports whether the process on whose behalf this is still holds the claim.
-func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, err error) {
+func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, ours bool, err error) {
 	if err := q.tx.Lock(); err != nil {
 		return row, false, err
 	}
@@ -252,8 +255,8 @@ func (q Tx) claimed(id string, attempt int) (row pgdb.QueuedMessage, held bool, 
 	if database.IsMissing(err) {
 		return row, false, nil
 	}
-	held = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.For
-	return row, held, err
+	ours = row.State != string(Waiting) && row.Attempts == int64(attempt) && row.Instance == q.tx.For
+	return row, ours, err
 }
 
 // Claimed names the claim of a message: its id, and the attempt that the claim is.
@@ -295,7 +298,8 @@ type Requeue struct {
 // message removed.
 func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 	return q.changeClaimed("requeue message", id, attempt, func(row *pgdb.QueuedMessage) error {
-		row.State, row.Instance, row.Error = string(Waiting), "", thread.CleanText(r.Error)
+		row.State, row.Instance = string(Waiting), ""
+		row.Error = thread.CleanText(r.Error)
 		if r.Error == "" {
 			row.Attempts--
 		}
@@ -312,8 +316,8 @@ func (q Tx) Requeue(id string, attempt int, r Requeue) (back bool, err error) {
 // Requeue is Tx.Requeue for a message that was not sent. It returns false if it was, at the last moment.
 func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt int, r Requeue) (back bool, err error) {
 	err = database.Begin(ctx, s.db, key, func(tx *database.Tx) error {
-		row, held, err := In(tx).claimed(id, attempt)
-		if err == nil && held && row.State == string(Sending) {
+		row, ours, err := In(tx).claimed(id, attempt)
+		if err == nil && ours && row.State == string(Sending) {
 			back, err = In(tx).Requeue(id, attempt, r)
 		}
 		return err
@@ -325,7 +329,8 @@ func (s *Store) Requeue(ctx context.Context, key thread.Key, id string, attempt 
 // uses it at its start, because that may be what the queues wait for.
 func (s *Store) Paused(ctx context.Context, reason string) ([]thread.Key, error) {
 	found, err := s.db.Read().ListPausedQueues(ctx, reason)
-	keys, err := database.Rows(found, err, func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := database.Rows(found, err,
+		func(r pgdb.ListPausedQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list paused queues", err)
 }
 
@@ -337,6 +342,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]thread.Key, error) {
 	}
 	at := dbtype.At(s.db.Now())
 	found, err := s.db.Read().ListDueQueues(ctx, s.db.Instance(), &at, int64(limit))
-	keys, err := database.Rows(found, err, func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
+	keys, err := database.Rows(found, err,
+		func(r pgdb.ListDueQueuesRow) thread.Key { return thread.Key{Owner: r.Owner, Thread: r.ID} })
 	return keys, s.db.Fail("list due queues", err)
 }

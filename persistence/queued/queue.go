@@ -88,7 +88,8 @@ func (m Message) validate() error {
 	}
 	for _, id := range append([]string{m.ClientID, m.IdempotencyKey}, m.ImageIDs...) {
 		if id != "" && !thread.ValidID(id) {
-			return database.Invalid("client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text", thread.MaxIDBytes)
+			return database.Invalid("client_id, idempotency_key or image_ids: an id is not 1 to %d bytes of text",
+				thread.MaxIDBytes)
 		}
 	}
 	if slices.Contains(m.ImageIDs, "") {
@@ -207,11 +208,14 @@ func (s *Store) Edit(ctx context.Context, key thread.Key, id, text string) (m Me
 		if err != nil {
 			return err
 		}
-		row.Message, row.Error, row.NotBefore = thread.CleanText(text), "", nil
-		if row.SentAt != nil || row.Attempts > 0 { // the old text is in the thread, or in a spool: this is another message
+		row.Message, row.Error = thread.CleanText(text), ""
+		row.NotBefore = nil
+		// the old text is in the thread, or in a spool: this is another message
+		if row.SentAt != nil || row.Attempts > 0 {
 			row.SentAt, row.MessageID = nil, database.NewID()
 		}
-		if _, err := q.tx.Q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
+		if _, err := q.tx.Q.TitleQueued(ctx,
+			pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner}); err != nil {
 			return err
 		}
 		row.Title = ""
@@ -232,7 +236,8 @@ func (s *Store) Move(ctx context.Context, key thread.Key, id string, up bool) (m
 		if err != nil {
 			return err
 		}
-		rows = slices.DeleteFunc(rows, func(r pgdb.QueuedMessage) bool { return r.Attempts > 0 || r.ScheduledAt != nil })
+		rows = slices.DeleteFunc(rows,
+			func(r pgdb.QueuedMessage) bool { return r.Attempts > 0 || r.ScheduledAt != nil })
 		if !up {
 			slices.Reverse(rows)
 		}
@@ -254,11 +259,14 @@ func (s *Store) SetTitle(ctx context.Context, key thread.Key, id, title string) 
 		return fmt.Errorf("title queued message: %w", database.ErrNotFound)
 	}
 	if title = thread.CleanText(title); len(title) > maxQueuedTitle {
-		return fmt.Errorf("title queued message: %w", database.Invalid("title: it has %d bytes, at most %d are allowed", len(title), maxQueuedTitle))
+		return fmt.Errorf("title queued message: %w",
+			database.Invalid("title: it has %d bytes, at most %d are allowed", len(title), maxQueuedTitle))
 	}
-	return s.db.Fail("title queued message", database.ChangeOne(ctx, s.db, key, func(q database.Queries) (int64, error) {
-		return q.TitleQueued(ctx, pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})
-	}))
+	return s.db.Fail("title queued message",
+		database.ChangeOne(ctx, s.db, key, func(q database.Queries) (int64, error) {
+			return q.TitleQueued(ctx,
+				pgdb.TitleQueuedParams{ID: id, ThreadID: key.Thread, Owner: key.Owner, Title: title})
+		}))
 }
 
 // Pause pauses the queue.
@@ -268,7 +276,8 @@ func (s *Store) Pause(ctx context.Context, key thread.Key, p Pause) error {
 
 func (q Tx) pause(p Pause) error {
 	return q.tx.Q.PauseQueue(q.tx.Ctx, pgdb.PauseQueueParams{
-		ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner, Reason: thread.CleanText(p.Reason), Message: thread.CleanText(p.Message), PausedAt: dbtype.At(database.OrNow(p.At, q.tx.Now())),
+		ThreadID: q.tx.Key.Thread, Owner: q.tx.Key.Owner, Reason: thread.CleanText(p.Reason),
+		Message: thread.CleanText(p.Message), PausedAt: dbtype.At(database.OrNow(p.At, q.tx.Now())),
 	})
 }
 

@@ -108,7 +108,8 @@ func toRow(key thread.Key, m Message, at time.Time) (pgdb.InsertQueuedParams, er
 	}
 	row := pgdb.InsertQueuedParams{
 		ID: newID(at), ThreadID: key.Thread, Owner: key.Owner, Message: thread.CleanText(m.Text), ImageIds: images,
-		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at), MessageID: database.NewID(),
+		ClientID: m.ClientID, ScheduledAt: dbtype.AtPtr(m.ScheduledAt), QueuedAt: dbtype.At(at),
+		MessageID: database.NewID(),
 	}
 	if m.IdempotencyKey != "" {
 		row.IdempotencyKey = &m.IdempotencyKey

@@ -50,7 +50,8 @@ func (s *Store) Save(ctx context.Context, owner string, r Recording) error {
 	var n int64
 	err := s.db.Write(ctx, func(q database.Queries) (err error) {
 		n, err = q.SaveRecording(ctx, pgdb.SaveRecordingParams{
-			CallID: r.CallID, Owner: owner, StartedAt: dbtype.At(r.StartedAt), DurationMs: r.Duration.Milliseconds(), Bytes: r.Bytes,
+			CallID: r.CallID, Owner: owner, StartedAt: dbtype.At(r.StartedAt), DurationMs: r.Duration.Milliseconds(),
+			Bytes: r.Bytes,
 		})
 		if err != nil || n == 0 {
 			return err
@@ -70,9 +71,10 @@ func (s *Store) tell(ctx context.Context, q database.Queries, owner string, r Re
 		return err
 	}
 	tx := database.NewTx(ctx, s.db, q, thread.Key{Owner: owner, Thread: c.ThreadID})
-	_, err = hooked.In(tx).Tell(hooked.Event{Type: hooked.RecordingReady, About: r.CallID, Data: func() (map[string]any, error) {
+	data := func() (map[string]any, error) {
 		return map[string]any{"call_id": r.CallID, "duration_seconds": r.Duration.Seconds()}, nil
-	}})
+	}
+	_, err = hooked.In(tx).Tell(hooked.Event{Type: hooked.RecordingReady, About: r.CallID, Data: data})
 	return err
 }
 
@@ -84,7 +86,8 @@ func (s *Store) Recording(ctx context.Context, owner, callID string) (Recording,
 	}
 	row, err := s.db.Read().GetRecording(ctx, callID, owner)
 	return Recording{
-		CallID: row.CallID, StartedAt: row.StartedAt.Time, Duration: time.Duration(row.DurationMs) * time.Millisecond, Bytes: row.Bytes,
+		CallID: row.CallID, StartedAt: row.StartedAt.Time, Duration: time.Duration(row.DurationMs) * time.Millisecond,
+		Bytes: row.Bytes,
 	}, s.db.Fail(what, err)
 }
 
@@ -112,7 +115,10 @@ func (s *Store) Of(ctx context.Context, owner string) ([]Recording, error) {
 	}
 	rows, err := s.db.Read().ListRecordingsOf(ctx, owner)
 	list, err := database.Rows(rows, err, func(r pgdb.Recording) Recording {
-		return Recording{CallID: r.CallID, StartedAt: r.StartedAt.Time, Duration: time.Duration(r.DurationMs) * time.Millisecond, Bytes: r.Bytes}
+		return Recording{
+			CallID: r.CallID, StartedAt: r.StartedAt.Time, Duration: time.Duration(r.DurationMs) * time.Millisecond,
+			Bytes: r.Bytes,
+		}
 	})
 	return list, s.db.Fail("list recordings", err)
 }

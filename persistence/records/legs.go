@@ -44,7 +44,8 @@ type Leg struct {
 func (w Tx) SaveLeg(l Leg) error {
 	return w.save("save upstream leg", l.CallID, func() (int64, error) {
 		if l.Generation < 1 || len(l.UpstreamID) > thread.MaxIDBytes {
-			return 0, database.Invalid("upstream leg: its generation is not 1 or more, or its id has more than %d bytes", thread.MaxIDBytes)
+			return 0, database.Invalid(
+				"upstream leg: its generation is not 1 or more, or its id has more than %d bytes", thread.MaxIDBytes)
 		}
 		if l.EndedAt != nil {
 			l.EndedAt = new(w.tx.Stored(*l.EndedAt)) // LegsToHangUp compares it
@@ -65,7 +66,8 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 	at := s.db.Now()
 	// Usually there is none, and then nothing is written.
 	due, err := s.db.Read().ListLegsToHangUp(ctx, pgdb.ListLegsToHangUpParams{
-		Upstream: thread.CleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))), MaxRows: int64(limit),
+		Upstream: thread.CleanText(upstream), Now: new(dbtype.At(at)), SettledBy: new(dbtype.At(at.Add(-legGrace))),
+		MaxRows: int64(limit),
 	})
 	if err != nil || len(due) == 0 {
 		return nil, s.db.Fail("list legs to hang up", err)
@@ -75,7 +77,8 @@ func (s *Store) LegsToHangUp(ctx context.Context, upstream string, limit int) ([
 		claimed = nil
 		for _, r := range due {
 			n, err := q.ClaimLeg(ctx, pgdb.ClaimLegParams{
-				CallID: r.CallID, Generation: r.Generation, Attempts: r.Attempts, NextTryAt: new(dbtype.At(at.Add(legPause(r.Attempts)))),
+				CallID: r.CallID, Generation: r.Generation, Attempts: r.Attempts,
+				NextTryAt: new(dbtype.At(at.Add(legPause(r.Attempts)))),
 			})
 			if err != nil {
 				return err
@@ -120,7 +123,8 @@ func legToRow(key thread.Key, l Leg, instance string, now time.Time) pgdb.SaveLe
 	return pgdb.SaveLegParams{
 		CallID: l.CallID, Generation: l.Generation, ThreadID: key.Thread, Owner: key.Owner,
 		Upstream: thread.CleanText(l.Upstream), UpstreamID: thread.CleanText(l.UpstreamID), Instance: instance,
-		StartedAt: dbtype.At(database.OrNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt), Reason: thread.CleanText(l.Reason),
+		StartedAt: dbtype.At(database.OrNow(l.StartedAt, now)), EndedAt: dbtype.AtPtr(l.EndedAt),
+		Reason:   thread.CleanText(l.Reason),
 		HungUpAt: dbtype.AtPtr(l.HungUpAt),
 	}
 }

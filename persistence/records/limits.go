@@ -78,8 +78,8 @@ func (s *Store) CheckThreads(ctx context.Context, owner string, limit int) error
 	return s.db.Fail("count threads", err)
 }
 
-// CheckStored returns ErrQuota if the owner's messages, images and what is posted to the owner's hooks take more than that many bytes; 0
-// means no limit. An answer in progress counts once it is finished.
+// CheckStored returns ErrQuota if the owner's messages, images and what is posted to the owner's hooks take more than
+// that many bytes; 0 means no limit. An answer in progress counts once it is finished.
 func (s *Store) CheckStored(ctx context.Context, owner string, limit int64) error {
 	if limit <= 0 {
 		return nil

@@ -74,7 +74,10 @@ func (s *Store) Call(ctx context.Context, owner, id string) (Call, error) {
 // SaveToolCall is Store.SaveToolCall.
 func (w Tx) SaveToolCall(c thread.ToolCall) error {
 	return w.save("save tool call", c.ID, func() (int64, error) {
-		if !slices.Contains([]thread.ToolCallStatus{thread.ToolCallRunning, thread.ToolCallWaiting, thread.ToolCallDone, thread.ToolCallFailed, thread.ToolCallCancelled}, c.Status) {
+		if !slices.Contains([]thread.ToolCallStatus{
+			thread.ToolCallRunning, thread.ToolCallWaiting, thread.ToolCallDone, thread.ToolCallFailed,
+			thread.ToolCallCancelled,
+		}, c.Status) {
 			return 0, database.Invalid("status %q", c.Status)
 		}
 		if n := max(len(c.Input), len(c.Output), len(c.Error)); n > maxRecordBytes {
@@ -154,8 +157,8 @@ func (w Tx) WaitingToolCalls() (calls []thread.ToolCall, err error) {
 	return calls, err
 }
 
-// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one sees
-// what the first has begun. A missing call is not an error: found is false.
+// LiveCall is Store.LiveCall, and locks the thread as Message does: of two transactions that read it, the second one
+// sees what the first has begun. A missing call is not an error: found is false.
 func (w Tx) LiveCall() (c Call, found bool, err error) {
 	err = w.tx.Do("read live call", func() error {
 		if err := w.tx.Lock(); err != nil {

@@ -51,14 +51,16 @@ func CallFromRow(r pgdb.Call, owner string) (c Call) {
 func callToRow(key thread.Key, c Call, instance string, now time.Time) (p pgdb.SaveCallParams) {
 	c.StartedAt = database.OrNow(c.StartedAt, now)
 	copyFields(&p, c)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	p.ThreadID, p.Owner = key.Thread, key.Owner
+	p.Instance = instance
 	return p
 }
 
 func toolCallToRow(key thread.Key, c thread.ToolCall, instance string, now time.Time) (p pgdb.SaveToolCallParams) {
 	c.StartedAt = database.OrNow(c.StartedAt, now)
 	copyFields(&p, c)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	p.ThreadID, p.Owner = key.Thread, key.Owner
+	p.Instance = instance
 	return p
 }
 
@@ -71,7 +73,8 @@ func responseToRow(key thread.Key, r Response, instance string, now time.Time) (
 	r.CreatedAt = database.OrNow(r.CreatedAt, now)
 	copyFields(&p, r)
 	copyFields(&p, r.Usage)
-	p.ThreadID, p.Owner, p.Instance = key.Thread, key.Owner, instance
+	p.ThreadID, p.Owner = key.Thread, key.Owner
+	p.Instance = instance
 	p.Kind = cmp.Or(p.Kind, string(KindResponse))
 	if raw := thread.AsJSON(r.RawUsage); raw != nil {
 		p.RawUsage = database.CleanJSON(raw)

@@ -23,8 +23,8 @@ type Call struct {
 	Turns          int64
 	Interruptions  int64
 	Replayed       int64
-	// AssistantID is the assistant of AssistantOwner (empty: the operator) that the call has from its beginning, Extraction whether a text model reads the call after
-	// its end; later values change nothing.
+	// AssistantID is the assistant of AssistantOwner (empty: the operator) that the call has from its beginning,
+	// Extraction whether a text model reads the call after its end; later values change nothing.
 	AssistantID    string     `json:",omitempty"`
 	AssistantOwner string     `json:",omitempty"`
 	Extraction     Extraction `json:",omitempty"`

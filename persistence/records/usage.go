@@ -41,9 +41,11 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 	since, before := midnight(first), midnight(last).AddDate(0, 0, 1)
 	switch days := before.Sub(since) / (24 * time.Hour); {
 	case !thread.ValidID(owner):
-		return nil, fmt.Errorf("sum usage: %w", database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
+		return nil, fmt.Errorf("sum usage: %w",
+			database.Invalid("owner: it is not 1 to %d bytes of text", thread.MaxIDBytes))
 	case days < 1 || days > MaxUsageDays:
-		return nil, fmt.Errorf("sum usage: %w", database.Invalid("range: from the first to the last day, 1 to %d days", MaxUsageDays))
+		return nil, fmt.Errorf("sum usage: %w",
+			database.Invalid("range: from the first to the last day, 1 to %d days", MaxUsageDays))
 	case since.Year() < 1 || before.Year() > 9999:
 		return nil, fmt.Errorf("sum usage: %w", database.Invalid("range: the years are 1 to 9999"))
 	}
@@ -54,7 +56,8 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 		return nil, s.db.Fail("sum usage", err)
 	}
 	if len(rows) > maxUsageRows {
-		return nil, fmt.Errorf("sum usage: %w", database.Invalid("range: there are more than %d threads and days in it", maxUsageRows))
+		return nil, fmt.Errorf("sum usage: %w",
+			database.Invalid("range: there are more than %d threads and days in it", maxUsageRows))
 	}
 	usage := make([]DayUsage, 0, len(rows))
 	for _, r := range rows {

@@ -22,7 +22,8 @@ type Store struct{ db database.DB }
 // New returns the Store of a database.
 func New(db database.DB) *Store { return &Store{db} }
 
-// Share returns the token by which the thread can be read until Withdraw. It is the same for as long as the thread is shared.
+// Share returns the token by which the thread can be read until Withdraw. It is the same for as long as the thread is
+// shared.
 func (s *Store) Share(ctx context.Context, key thread.Key) (token string, err error) {
 	if err := database.CheckKey(key); err != nil {
 		return "", fmt.Errorf("share thread: %w", err)
@@ -31,7 +32,8 @@ func (s *Store) Share(ctx context.Context, key thread.Key) (token string, err er
 	_, _ = rand.Read(made) // never fails (crypto/rand)
 	err = s.db.Write(ctx, func(q database.Queries) error {
 		err := q.KeepShare(ctx, pgdb.KeepShareParams{
-			ThreadID: key.Thread, Owner: key.Owner, Token: base64.RawURLEncoding.EncodeToString(made), CreatedAt: dbtype.At(s.db.Now()),
+			ThreadID: key.Thread, Owner: key.Owner, Token: base64.RawURLEncoding.EncodeToString(made),
+			CreatedAt: dbtype.At(s.db.Now()),
 		})
 		if err == nil {
 			token, err = q.GetShare(ctx, key.Thread, key.Owner)

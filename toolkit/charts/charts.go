@@ -120,9 +120,9 @@ func (t tool) result(f figure) (*toolkit.Result, error) {
 		return nil, fmt.Errorf("write chart data: %w", err)
 	}
 	s := success{
-		Status: "success", Message: fmt.Sprintf("Created the %s %q", t.kind.label, f.title), ChartID: id, Title: f.title,
-		ChartType: t.kind.chartType, CanvasName: cmp.Or(f.canvasName, defaultCanvas), ChartData: data, DataPoints: f.points,
-		ShouldCreateArtifact: true, Progress: 100,
+		Status: "success", Message: fmt.Sprintf("Created the %s %q", t.kind.label, f.title), ChartID: id,
+		Title: f.title, ChartType: t.kind.chartType, CanvasName: cmp.Or(f.canvasName, defaultCanvas), ChartData: data,
+		DataPoints: f.points, ShouldCreateArtifact: true, Progress: 100,
 	}
 	output, err := json.Marshal(s)
 	if err != nil {

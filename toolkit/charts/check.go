@@ -84,7 +84,8 @@ func (s *span) add(v float64) {
 		s.low, s.high = v, v
 	}
 	s.n++
-	s.low, s.high, s.sum = min(s.low, v), max(s.high, v), s.sum+v
+	s.low, s.high = min(s.low, v), max(s.high, v)
+	s.sum += v
 }
 
 func spanOf[E any](list []E, value func(E) float64) span {

@@ -30,11 +30,15 @@ var radialBarChart = kind{
 		required("data", list(object(
 			required("name", label()),
 			required("value", number().with("minimum", 0)),
-			optional("maxValue", number().about("Value of the full ring; 1.2 times the largest value if it is missing").with("exclusiveMinimum", 0)),
+			optional("maxValue", number().about(
+				"Value of the full ring; 1.2 times the largest value if it is missing",
+			).with("exclusiveMinimum", 0)),
 		), maxPoints)),
 		descriptionField(),
-		optional("innerRadius", number().about("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
-		optional("outerRadius", number().about("Outer radius in percent, greater than innerRadius").with("minimum", 0).with("maximum", 100).with("default", 80))),
+		optional("innerRadius",
+			number().about("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
+		optional("outerRadius", number().about("Outer radius in percent, greater than innerRadius").with("minimum",
+			0).with("maximum", 100).with("default", 80))),
 	build: build(checkRadial),
 }
 
@@ -42,7 +46,8 @@ func checkRadial(in *radialInput) (figure, error) {
 	in.InnerRadius = cmp.Or(in.InnerRadius, new(30.0))
 	in.OuterRadius = cmp.Or(in.OuterRadius, new(80.0))
 	if !(*in.InnerRadius < *in.OuterRadius) {
-		return figure{}, fmt.Errorf("innerRadius %s must be less than outerRadius %s", plain(*in.InnerRadius), plain(*in.OuterRadius))
+		return figure{}, fmt.Errorf("innerRadius %s must be less than outerRadius %s", plain(*in.InnerRadius),
+			plain(*in.OuterRadius))
 	}
 	all := spanOf(in.Data, func(b radialBar) float64 { return b.Value })
 	full := cmp.Or(1.2*all.high, 1) // a ring needs a scale, even when all are empty
@@ -75,18 +80,21 @@ type gaugeThreshold struct {
 
 var gaugeChart = kind{
 	name: "create_gauge_chart", chartType: "gauge", dataType: "gauge-chart", label: "gauge",
-	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured thresholds.",
+	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured " +
+		"thresholds.",
 	schema: object(titleField(),
 		required("value", number().about("The value, from minValue to maxValue")),
 		optional("minValue", number().with("default", 0)),
 		optional("maxValue", number().with("default", 100)),
 		required("gaugeType", enum("speedometer", "semi-circle", "radial")),
 		unitField(),
-		optional("thresholds", schema{"type": "array", "maxItems": maxThresholds, "description": "Where the colour changes", "items": object(
-			required("value", number().about("Value from which the colour holds")),
-			required("color", schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #d62728"}),
-			optional("label", label()),
-		)}),
+		optional("thresholds", schema{"type": "array", "maxItems": maxThresholds,
+			"description": "Where the colour changes", "items": object(
+				required("value", number().about("Value from which the colour holds")),
+				required("color",
+					schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #d62728"}),
+				optional("label", label()),
+			)}),
 		descriptionField()),
 	build: build(checkGauge),
 }
@@ -99,11 +107,13 @@ func checkGauge(in *gaugeInput) (figure, error) {
 		return figure{}, fmt.Errorf("minValue %s must be less than maxValue %s", plain(low), plain(high))
 	}
 	if in.Value < low || in.Value > high {
-		return figure{}, fmt.Errorf("value %s must be from minValue %s to maxValue %s", plain(in.Value), plain(low), plain(high))
+		return figure{}, fmt.Errorf("value %s must be from minValue %s to maxValue %s", plain(in.Value), plain(low),
+			plain(high))
 	}
 	for i, t := range in.Thresholds {
 		if t.Value < low || t.Value > high {
-			return figure{}, fmt.Errorf("thresholds[%d].value %s must be from minValue %s to maxValue %s", i, plain(t.Value), plain(low), plain(high))
+			return figure{}, fmt.Errorf("thresholds[%d].value %s must be from minValue %s to maxValue %s", i,
+				plain(t.Value), plain(low), plain(high))
 		}
 	}
 	slices.SortStableFunc(in.Thresholds, func(a, b gaugeThreshold) int { return cmp.Compare(a.Value, b.Value) })
@@ -111,7 +121,8 @@ func checkGauge(in *gaugeInput) (figure, error) {
 	return figure{
 		title: in.Title,
 		metadata: map[string]any{
-			"percentage": percent, "thresholdCount": len(in.Thresholds), "valueRange": map[string]float64{"min": low, "max": high},
+			"percentage": percent, "thresholdCount": len(in.Thresholds),
+			"valueRange": map[string]float64{"min": low, "max": high},
 		},
 		summary: fmt.Sprintf("%s on a scale from %s to %s.", plain(in.Value), plain(low), plain(high)),
 	}, nil

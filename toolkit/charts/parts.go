@@ -71,7 +71,8 @@ var funnelChart = kind{
 		required("data", list(object(
 			required("stage", label()),
 			required("value", number().with("minimum", 0)),
-			optional("fill", schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
+			optional("fill",
+				schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
 		), maxPoints)),
 		descriptionField(), unitField()),
 	build: build(checkFunnel),
@@ -84,7 +85,8 @@ func checkFunnel(in *funnelInput) (figure, error) {
 	f := figure{
 		title: in.Title, points: new(all.n),
 		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary: fmt.Sprintf("%s, from %s (%s) to %s (%s).", count(all.n, "stage"), names([]string{first.Stage}), plain(first.Value),
+		summary: fmt.Sprintf("%s, from %s (%s) to %s (%s).", count(all.n, "stage"), names([]string{first.Stage}),
+			plain(first.Value),
 			names([]string{last.Stage}), plain(last.Value)),
 	}
 	if first.Value > 0 {
@@ -137,7 +139,9 @@ func checkTreemap(in *treemapInput) (figure, error) {
 	}
 	return figure{
 		title: in.Title, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "childCount": parts, "total": all.sum, "valueRange": all.limits()},
-		summary:  fmt.Sprintf("%s with %s, total %s.", count(all.n, "rectangle"), count(parts, "part"), plain(all.sum)),
+		metadata: map[string]any{
+			"dataPoints": all.n, "childCount": parts, "total": all.sum, "valueRange": all.limits(),
+		},
+		summary: fmt.Sprintf("%s with %s, total %s.", count(all.n, "rectangle"), count(parts, "part"), plain(all.sum)),
 	}, nil
 }

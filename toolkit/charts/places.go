@@ -27,7 +27,8 @@ var geographicChart = kind{
 	description: "Draws a map whose regions are coloured by value.",
 	schema: object(titleField(),
 		required("data", list(object(
-			required("regionCode", label().about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
+			required("regionCode",
+				label().about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
 			required("regionName", label()),
 			required("value", number()),
 		), maxRegions)),
@@ -42,15 +43,18 @@ func checkGeographic(in *geographicInput) (figure, error) {
 	seen := map[string]int{}
 	for i, r := range in.Data {
 		if first, ok := seen[r.RegionCode]; ok {
-			return figure{}, fmt.Errorf("data[%d].regionCode %q is the same as data[%d].regionCode", i, r.RegionCode, first)
+			return figure{}, fmt.Errorf("data[%d].regionCode %q is the same as data[%d].regionCode", i, r.RegionCode,
+				first)
 		}
 		seen[r.RegionCode] = i
 	}
 	all := spanOf(in.Data, func(r geoRegion) float64 { return r.Value })
 	return figure{
 		title: in.Title, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "regionCount": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary:  fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all),
+		metadata: map[string]any{
+			"dataPoints": all.n, "regionCount": all.n, "total": all.sum, "valueRange": all.limits(),
+		},
+		summary: fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all),
 	}, nil
 }
 
@@ -73,7 +77,8 @@ func date() schema {
 }
 
 var calendarHeatmap = kind{
-	name: "create_calendar_heatmap", chartType: "calendar-heatmap", dataType: "calendar-heatmap", label: "calendar heatmap",
+	name: "create_calendar_heatmap", chartType: "calendar-heatmap", dataType: "calendar-heatmap",
+	label:       "calendar heatmap",
 	description: "Draws a calendar whose days are coloured by value.",
 	schema: object(titleField(),
 		required("data", list(object(
@@ -121,7 +126,8 @@ func checkCalendar(in *calendarInput) (figure, error) {
 	}
 	days := int(end.Sub(start).Hours()/24) + 1
 	if days > maxDays {
-		return figure{}, fmt.Errorf("startDate %s to endDate %s is too long: a calendar covers %d days at most; make one for each year",
+		return figure{}, fmt.Errorf(
+			"startDate %s to endDate %s is too long: a calendar covers %d days at most; make one for each year",
 			in.StartDate, in.EndDate, maxDays)
 	}
 	all := spanOf(in.Data, func(d calendarDay) float64 { return d.Value })

@@ -55,7 +55,8 @@ func checkScatter(in *scatterInput) (figure, error) {
 				series = append(series, p.SeriesName)
 			}
 			if len(series) > maxSeries {
-				return figure{}, fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", i, j, maxSeries)
+				return figure{}, fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", i, j,
+					maxSeries)
 			}
 			x.add(p.X)
 			y.add(p.Y)
@@ -63,7 +64,8 @@ func checkScatter(in *scatterInput) (figure, error) {
 				continue
 			}
 			if in.ShowBubbles && *p.Z < 0 {
-				return figure{}, fmt.Errorf("data[%d].series[%d].z is the size of a bubble and must not be negative", i, j)
+				return figure{}, fmt.Errorf("data[%d].series[%d].z is the size of a bubble and must not be negative", i,
+					j)
 			}
 			z.add(*p.Z)
 		}
@@ -71,9 +73,11 @@ func checkScatter(in *scatterInput) (figure, error) {
 	f := figure{
 		title: in.Title, points: new(x.n),
 		metadata: map[string]any{
-			"dataPoints": x.n, "seriesCount": len(series), "seriesNames": series, "xRange": x.limits(), "yRange": y.limits(),
+			"dataPoints": x.n, "seriesCount": len(series), "seriesNames": series, "xRange": x.limits(),
+			"yRange": y.limits(),
 		},
-		summary: fmt.Sprintf("%s in %d series (%s), x %s, y %s.", count(x.n, "point"), len(series), names(series), x, y),
+		summary: fmt.Sprintf("%s in %d series (%s), x %s, y %s.", count(x.n, "point"), len(series), names(series), x,
+			y),
 	}
 	if z.n > 0 {
 		f.metadata["zRange"] = z.limits()

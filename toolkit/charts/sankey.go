@@ -25,7 +25,8 @@ type sankeyLink struct {
 
 var sankeyChart = kind{
 	name: "create_sankey_chart", chartType: "sankey", dataType: "sankey-chart", label: "sankey chart",
-	description: "Draws flows between nodes. Node ids are unique, each link joins two different nodes by their ids, and the links form no cycle.",
+	description: "Draws flows between nodes. Node ids are unique, each link joins two different nodes by their " +
+		"ids, and the links form no cycle.",
 	schema: object(titleField(),
 		required("nodes", list(object(
 			required("id", label().about("Unique id of the node")),
@@ -51,13 +52,13 @@ func checkSankey(in *sankeyInput) (figure, error) {
 	next := make([][]int, len(in.Nodes))
 	var flow span
 	for i, l := range in.Links {
-		source, known := index[l.Source]
-		if !known {
+		source, found := index[l.Source]
+		if !found {
 			return figure{}, fmt.Errorf("links[%d].source %q is not the id of a node", i, l.Source)
 		}
-		target, known := index[l.Target]
+		target, found := index[l.Target]
 		switch {
-		case !known:
+		case !found:
 			return figure{}, fmt.Errorf("links[%d].target %q is not the id of a node", i, l.Target)
 		case source == target:
 			return figure{}, fmt.Errorf("links[%d] joins the node %q to itself", i, l.Source)
@@ -75,7 +76,8 @@ func checkSankey(in *sankeyInput) (figure, error) {
 	return figure{
 		title: in.Title, points: new(flow.n),
 		metadata: map[string]any{
-			"dataPoints": flow.n, "nodeCount": len(in.Nodes), "linkCount": flow.n, "totalFlow": flow.sum, "valueRange": flow.limits(),
+			"dataPoints": flow.n, "nodeCount": len(in.Nodes), "linkCount": flow.n, "totalFlow": flow.sum,
+			"valueRange": flow.limits(),
 		},
 		summary: fmt.Sprintf("%s and %s, flows %s.", count(len(in.Nodes), "node"), count(flow.n, "link"), flow),
 	}, nil

@@ -95,7 +95,8 @@ func titleField() field {
 }
 
 func descriptionField() field {
-	return optional("description", schema{"type": "string", "maxLength": maxDescription, "description": "What the chart shows, in a sentence"})
+	return optional("description",
+		schema{"type": "string", "maxLength": maxDescription, "description": "What the chart shows, in a sentence"})
 }
 
 func xLabelField() field { return optional("xAxisLabel", label()) }

@@ -58,7 +58,8 @@ var areaChart = kind{
 	name: "create_area_chart", chartType: "area", dataType: "area-chart", label: "area chart",
 	description: "Draws an area chart that shows amounts over time, side by side, stacked, or as shares of the whole.",
 	schema: object(titleField(), axisData(),
-		optional("areaType", enum("standard", "stacked", "percent").about("How the areas relate to each other").with("default", "standard")),
+		optional("areaType", enum("standard", "stacked", "percent").about("How the areas relate to each other").with(
+			"default", "standard")),
 		xLabelField(), yLabelField(), descriptionField()),
 	build: build(checkArea),
 }
@@ -77,7 +78,8 @@ func checkArea(in *axisInput) (figure, error) {
 		for i, p := range in.Data {
 			for j, v := range p.Series {
 				if v.Value < 0 {
-					return figure{}, fmt.Errorf("data[%d].series[%d].value must not be negative when areaType is percent", i, j)
+					return figure{}, fmt.Errorf(
+						"data[%d].series[%d].value must not be negative when areaType is percent", i, j)
 				}
 			}
 		}
@@ -90,7 +92,8 @@ func checkComposed(in *axisInput) (figure, error) {
 	for i, p := range in.Data {
 		for j, v := range p.Series {
 			if old, ok := form[v.SeriesName]; ok && old != v.ChartType {
-				return figure{}, fmt.Errorf("data[%d].series[%d].chartType is %s, but the series %q was %s before", i, j, v.ChartType, v.SeriesName, old)
+				return figure{}, fmt.Errorf("data[%d].series[%d].chartType is %s, but the series %q was %s before", i,
+					j, v.ChartType, v.SeriesName, old)
 			}
 			form[v.SeriesName] = v.ChartType
 		}
@@ -133,7 +136,8 @@ func (s *seriesSet) add(point, index int, name string, value float64) error {
 		if i == maxSeries {
 			return fmt.Errorf("data[%d].series[%d].seriesName: there are more than %d series", point, index, maxSeries)
 		}
-		s.names, s.totals, s.at = append(s.names, name), append(s.totals, 0), append(s.at, 0)
+		s.names, s.totals = append(s.names, name), append(s.totals, 0)
+		s.at = append(s.at, 0)
 	}
 	if s.at[i] == point+1 {
 		return fmt.Errorf("data[%d].series[%d].seriesName: the point has the series %q twice", point, index, name)

@@ -23,7 +23,8 @@ type tableColumn struct {
 
 var table = kind{
 	name: "createTable", chartType: "table", dataType: "table", label: "table",
-	description: "Shows a table that can be sorted and searched. Each row is an object with the columns' keys; a cell is a text, number, boolean or null.",
+	description: "Shows a table that can be sorted and searched. Each row is an object with the columns' keys; a " +
+		"cell is a text, number, boolean or null.",
 	schema: object(titleField(), descriptionField(),
 		required("columns", list(object(
 			required("key", label().about("Key of the column in the rows")),
@@ -32,7 +33,9 @@ var table = kind{
 		), maxColumns).about("The columns, from left to right")),
 		required("data", list(schema{
 			"type": "object", "maxProperties": maxColumns,
-			"additionalProperties": schema{"type": []string{"string", "number", "boolean", "null"}, "maxLength": maxDescription},
+			"additionalProperties": schema{
+				"type": []string{"string", "number", "boolean", "null"}, "maxLength": maxDescription,
+			},
 		}, maxRows))),
 	build: build(checkTable),
 }
@@ -59,6 +62,7 @@ func checkTable(in *tableInput) (figure, error) {
 	return figure{
 		title: in.Title, points: new(len(in.Data)),
 		metadata: map[string]any{"dataPoints": len(in.Data), "rowCount": len(in.Data), "columnCount": len(in.Columns)},
-		summary:  fmt.Sprintf("%s, %s (%s).", count(len(in.Data), "row"), count(len(in.Columns), "column"), names(headings)),
+		summary: fmt.Sprintf("%s, %s (%s).", count(len(in.Data), "row"), count(len(in.Columns), "column"),
+			names(headings)),
 	}, nil
 }

@@ -63,7 +63,9 @@ type wait struct {
 
 // New returns a toolkit that declares its tools in the registry of the session.
 func New(registry *toolkit.Registry, config Config) *Toolkit {
-	return &Toolkit{registry: registry, timeout: cmp.Or(config.Timeout, toolkit.DefaultTimeout), open: make(map[string]*wait)}
+	return &Toolkit{
+		registry: registry, timeout: cmp.Or(config.Timeout, toolkit.DefaultTimeout), open: make(map[string]*wait),
+	}
 }
 
 // Declare replaces the client's tools with defs. It does so completely or, on error, not at all:

@@ -42,7 +42,8 @@ func explainBubblewrap(o Outcome) string {
 	case strings.Contains(o.Stderr, "nknown option"):
 		return "bubblewrap is too old, version 0.8 or newer is needed (" + message + ")"
 	case strings.HasPrefix(o.Stderr, "bwrap: "):
-		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces disabled? (" + message + ")"
+		return "the host does not let bubblewrap make a sandbox; are unprivileged user namespaces disabled? (" +
+			message + ")"
 	default:
 		return fmt.Sprintf("a test program did not work in the sandbox: %s (%s)", o.Exit, message)
 	}
@@ -53,10 +54,10 @@ func explainBubblewrap(o Outcome) string {
 func pythonArguments(c Config, bwrap, program string) []string {
 	arguments := []string{pythonChild, c.Timeout.String(), bwrap,
 		// Namespaces of its own, among them one without a network; none below them.
-		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop", "ALL",
-		"--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody), "--hostname", "sandbox",
-		"--clearenv", "--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/home", "--setenv", "LANG", "C.UTF-8",
-		"--setenv", "OPENBLAS_NUM_THREADS", "1", "--setenv", "MPLCONFIGDIR", "/tmp",
+		"--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--cap-drop",
+		"ALL", "--uid", strconv.Itoa(nobody), "--gid", strconv.Itoa(nobody), "--hostname", "sandbox", "--clearenv",
+		"--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/home", "--setenv", "LANG", "C.UTF-8", "--setenv",
+		"OPENBLAS_NUM_THREADS", "1", "--setenv", "MPLCONFIGDIR", "/tmp",
 		"--ro-bind", "/usr", "/usr"}
 	for _, dir := range []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64"} {
 		if target, err := os.Readlink(dir); err == nil {
@@ -70,7 +71,8 @@ func pythonArguments(c Config, bwrap, program string) []string {
 	}
 	size := strconv.Itoa(maxFileBytes)
 	return append(arguments,
-		"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives", "/etc/alternatives",
+		"--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--ro-bind-try", "/etc/alternatives",
+		"/etc/alternatives",
 		// Bubblewrap's /dev is a folder in memory without a limit of its own.
 		"--proc", "/proc", "--dev", "/dev", "--size", size, "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", size, "--tmpfs", "/tmp", "--size", size, "--tmpfs", "/home", "--remount-ro", "/", "--chdir", "/home",

@@ -52,7 +52,9 @@ func RunChild(args []string, stdin io.Reader, stdout io.Writer) int {
 	}
 	// Before the filter: a timer makes the runtime open its poller.
 	time.AfterFunc(r.Timeout, func() {
-		report.end(ending{Exit: ExitTimeout, Error: fmt.Sprintf("the program ran longer than %v and was stopped", r.Timeout)})
+		report.end(
+			ending{Exit: ExitTimeout, Error: fmt.Sprintf("the program ran longer than %v and was stopped", r.Timeout)},
+		)
 		os.Exit(0)
 	})
 	go func() {

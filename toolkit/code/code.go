@@ -50,12 +50,14 @@ func pythonDefinition() toolkit.Definition {
 	return definition(PythonName,
 		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
 			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
-			"There is the standard library, but no network and no other processes, and files are gone when the program ends.",
+			"There is the standard library, but no network and no other processes, and files are gone when the "+
+			"program ends.",
 		"The program. End it with the expression whose value you want, or print.")
 }
 
 func definition(name, description, code string) toolkit.Definition {
-	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1}},"required":["code"],"additionalProperties":false}`
+	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1}},` +
+		`"required":["code"],"additionalProperties":false}`
 	return toolkit.Definition{Name: name, Description: description, Parameters: fmt.Appendf(nil, schema, code)}
 }
 

@@ -37,7 +37,8 @@ func (s *Sandbox) javaScript(ctx context.Context, code string, filter bool) (out
 	diagnosis := &beginning{max: maxDiagnosis}
 	cmd.Stderr = diagnosis
 	child, err := startChild(cmd, request{
-		Code: code, Timeout: s.config.Timeout, MemoryBytes: s.config.MemoryBytes, MaxOutput: s.config.maxOutput, Filter: filter,
+		Code: code, Timeout: s.config.Timeout, MemoryBytes: s.config.MemoryBytes, MaxOutput: s.config.maxOutput,
+		Filter: filter,
 	})
 	if err != nil {
 		if ctx.Err() != nil {

@@ -150,7 +150,8 @@ func (m *machine) valueOf(text string, characters any) ending {
 	if len(text) <= m.max {
 		return ending{Exit: ExitCompleted, Value: []byte(text)}
 	}
-	return ending{Exit: ExitOutputLimit, Value: toolkit.Encode(toolkit.Head(text, m.max) + fmt.Sprintf("\n[cut: %v characters in all]", characters)),
+	return ending{Exit: ExitOutputLimit,
+		Value: toolkit.Encode(toolkit.Head(text, m.max) + fmt.Sprintf("\n[cut: %v characters in all]", characters)),
 		Error: fmt.Sprintf("the value is %v characters long, the limit is %d bytes; return less", characters, m.max)}
 }
 

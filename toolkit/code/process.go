@@ -83,7 +83,9 @@ func (s *Sandbox) deadline(ctx context.Context) (own context.Context, stop conte
 
 // whyEnded returns why a child ended without saying so itself. caller is the ctx of the tool call, own
 // that of the child, diagnosis the beginning of its stderr.
-func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string) Outcome {
+func (s *Sandbox) whyEnded(
+	caller, own context.Context, state *os.ProcessState, waitErr error, diagnosis string,
+) Outcome {
 	switch {
 	case caller.Err() != nil:
 		return endedBy(caller)
@@ -110,7 +112,9 @@ func (s *Sandbox) whyEnded(caller, own context.Context, state *os.ProcessState, 
 }
 
 func (s *Sandbox) timedOut() Outcome {
-	return Outcome{Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped"}
+	return Outcome{
+		Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped",
+	}
 }
 
 // notStarted is the outcome of a program whose process could not be started.

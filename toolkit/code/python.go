@@ -55,7 +55,9 @@ func (s *Sandbox) python(ctx context.Context, bwrap, code string) Outcome {
 }
 
 // followPython starts the prepared process and reads how it ends.
-func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, out *output) Outcome {
+func (s *Sandbox) followPython(
+	ctx, own context.Context, stop context.CancelCauseFunc, cmd *exec.Cmd, out *output,
+) Outcome {
 	result, write, err := os.Pipe()
 	if err != nil {
 		return s.notStarted(err)
@@ -98,7 +100,8 @@ func (s *Sandbox) followPython(ctx, own context.Context, stop context.CancelCaus
 	end := <-endings
 	outcome := s.pythonOutcome(ctx, own, cmd, waitErr, out, end)
 	outcome.DurationMs = cmp.Or(outcome.DurationMs, time.Since(began).Milliseconds())
-	outcome.Stdout, outcome.Stderr = strings.ToValidUTF8(out.stdout.String(), "\uFFFD"), strings.ToValidUTF8(out.stderr.String(), "\uFFFD")
+	outcome.Stdout, outcome.Stderr = strings.ToValidUTF8(out.stdout.String(),
+		"\uFFFD"), strings.ToValidUTF8(out.stderr.String(), "\uFFFD")
 	return outcome
 }
 
@@ -116,7 +119,9 @@ func pipeOf(data []byte) (*os.File, error) {
 	return from, nil
 }
 
-func (s *Sandbox) pythonOutcome(ctx, own context.Context, cmd *exec.Cmd, waitErr error, out *output, end *ending) Outcome {
+func (s *Sandbox) pythonOutcome(
+	ctx, own context.Context, cmd *exec.Cmd, waitErr error, out *output, end *ending,
+) Outcome {
 	switch {
 	case out.full:
 		return Outcome{Exit: ExitOutputLimit, Error: out.limitError()}

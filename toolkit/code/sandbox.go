@@ -26,16 +26,16 @@ const (
 type Config struct {
 	// How long one program may run.
 	Timeout time.Duration `yaml:"timeout_seconds" default:"10" min:"1" max:"600"`
-	// The JavaScript heap. The kernel lets the engine map a quarter more, and 8 MiB. The child process takes about 35 MiB
-	// besides, and up to 75 MiB for the stack of deep calls.
+	// The JavaScript heap. The kernel lets the engine map a quarter more, and 8 MiB. The child process takes about 35
+	// MiB besides, and up to 75 MiB for the stack of deep calls.
 	MemoryBytes int64 `yaml:"memory_mb" default:"64" min:"4" max:"8192"`
-	// How many programs run at the same time. Others wait until their context ends. One owner gets all slots but one, so that
-	// other owners' programs need not wait.
+	// How many programs run at the same time. Others wait until their context ends. One owner gets all slots but one,
+	// so that other owners' programs need not wait.
 	MaxParallel int `yaml:"max_parallel" default:"4" min:"1" max:"256"`
 	// Offers Python, if the host supports it.
 	PythonEnabled bool `yaml:"python"`
-	// JavaScript even if its child cannot be put under the seccomp filter: on systems other than Linux, and on hosts that
-	// forbid it. Whatever escapes QuickJS then has the rights of this process.
+	// JavaScript even if its child cannot be put under the seccomp filter: on systems other than Linux, and on hosts
+	// that forbid it. Whatever escapes QuickJS then has the rights of this process.
 	AllowUnconfined bool `yaml:"unconfined"`
 
 	// Logger logs why Python is not offered and how children crash; nil = none.

@@ -1,4 +1,5 @@
-// Package guard decides which addresses a request that a stranger has asked for may reach, and makes connections to no others.
+// Package guard decides which addresses a request that a stranger has asked for may reach, and makes connections to no
+// others.
 package guard
 
 import (
@@ -36,8 +37,8 @@ var closed = []netip.Prefix{
 
 // Rules say what may be dialled besides public addresses, and what may not. The zero value is the strictest.
 type Rules struct {
-	// Allow are networks that may be reached although they are not public, Deny those that may not although they are, nor
-	// although they are allowed.
+	// Allow are networks that may be reached although they are not public, Deny those that may not although they are,
+	// nor although they are allowed.
 	Allow, Deny []netip.Prefix
 	// Ports are allowed besides 80 and 443. With HighPorts so are those from 1024 on.
 	Ports     []int
@@ -61,8 +62,9 @@ func New(r Rules) *Addresses {
 	return &Addresses{Rules: r, special: ssrf.New(ssrf.WithAnyPort())}
 }
 
-// Transport returns a transport that connects to nothing else, without any proxy: one from the environment would connect in
-// our place, unguarded. connect limits the time to connect and that of the TLS handshake; resolver may be nil.
+// Transport returns a transport that connects to nothing else, without any proxy: one from the environment would
+// connect in our place, unguarded. connect limits the time to connect and that of the TLS handshake; resolver may be
+// nil.
 func (a *Addresses) Transport(connect time.Duration, resolver *net.Resolver) *http.Transport {
 	dialer := &net.Dialer{Timeout: connect, Control: a.Control, Resolver: resolver}
 	return &http.Transport{
@@ -94,7 +96,8 @@ func (a *Addresses) Control(network, address string, _ syscall.RawConn) error {
 func (a *Addresses) checkPort(port uint16) error {
 	if !slices.Contains(a.Ports, int(port)) && (!a.HighPorts || port < 1024) {
 		if a.HighPorts {
-			return Refuse("the port %d is not allowed: 80, 443 and those from 1024 on are, and what hooks.allow names", port)
+			return Refuse("the port %d is not allowed: 80, 443 and those from 1024 on are, and what hooks.allow names",
+				port)
 		}
 		return Refuse("the port %d is not allowed: the setting tools.web.allow_ports can allow it", port)
 	}

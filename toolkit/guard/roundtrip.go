@@ -8,7 +8,8 @@ import (
 // connectTimeout limits the time to connect and that of the TLS handshake.
 const connectTimeout = 10 * time.Second
 
-// RoundTripper returns what makes requests that keep the rules, with all that their URLs say, for clients that follow redirects by themselves.
+// RoundTripper returns what makes requests that keep the rules, with all that their URLs say, for clients that follow
+// redirects by themselves.
 func (a *Addresses) RoundTripper() http.RoundTripper {
 	return roundTripper{a, a.Transport(connectTimeout, nil)}
 }

@@ -1,4 +1,5 @@
-// Package httptool runs tools of one's own: each call is a signed request to an address that whoever made the tool has named.
+// Package httptool runs tools of one's own: each call is a signed request to an address that whoever made the tool has
+// named.
 package httptool
 
 import (
@@ -45,8 +46,8 @@ type Caller struct {
 	now    func() time.Time
 }
 
-// New returns a Caller for addresses that the rules allow. media saves pictures and sounds of results; without one they are
-// failures.
+// New returns a Caller for addresses that the rules allow. media saves pictures and sounds of results; without one they
+// are failures.
 func New(rules *guard.Addresses, media Media) *Caller {
 	return &Caller{media: media, now: time.Now, client: &http.Client{
 		Transport:     rules.RoundTripper(),
@@ -141,7 +142,9 @@ func (t tool) run(ctx context.Context, call toolkit.Call) (*toolkit.Result, erro
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, fmt.Errorf("%s answered with a redirect (%d), which is not followed", t.host(), response.StatusCode)
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		return nil, errors.New(strings.TrimSuffix(fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, words(body)), ": "))
+		return nil, errors.New(
+			strings.TrimSuffix(fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, words(body)), ": "),
+		)
 	}
 	return t.result(ctx, call, response.Header.Get("Content-Type"), body)
 }
@@ -183,7 +186,9 @@ func (t tool) request(ctx context.Context, call toolkit.Call) (*http.Request, er
 		request.Header.Set("Content-Type", "application/json")
 	}
 	// Whose call it is, percent-encoded: the receiver may have many users.
-	for name, value := range map[string]string{"Voicebridge-Owner": call.Owner, "Voicebridge-Thread-Id": call.ThreadID, "Voicebridge-Call-Id": call.CallID} {
+	for name, value := range map[string]string{
+		"Voicebridge-Owner": call.Owner, "Voicebridge-Thread-Id": call.ThreadID, "Voicebridge-Call-Id": call.CallID,
+	} {
 		if value != "" {
 			request.Header.Set(name, url.PathEscape(value))
 		}
@@ -204,11 +209,11 @@ func messageID(call toolkit.Call) string {
 func query(values url.Values, arguments []byte) (url.Values, error) {
 	decoder := json.NewDecoder(bytes.NewReader(arguments))
 	decoder.UseNumber()
-	var given map[string]any
-	if err := decoder.Decode(&given); err != nil {
+	var named map[string]any
+	if err := decoder.Decode(&named); err != nil {
 		return nil, errors.New("the arguments are not a JSON object")
 	}
-	for name, value := range given {
+	for name, value := range named {
 		values.Del(name)
 		list, ok := value.([]any)
 		if !ok || slices.ContainsFunc(list, func(v any) bool { _, text := plain(v); return !text }) {
@@ -259,7 +264,8 @@ func (t tool) result(ctx context.Context, call toolkit.Call, contentType string,
 		text := string(body)
 		return &toolkit.Result{Output: content(map[string]any{"type": "text", "text": text}), Model: text}, nil
 	default:
-		return nil, fmt.Errorf("%s answered with %s, which is neither JSON, text in UTF-8, a picture nor a sound", t.host(), toolkit.Cut(cmp.Or(kind, "bytes of no type"), 100))
+		return nil, fmt.Errorf("%s answered with %s, which is neither JSON, text in UTF-8, a picture nor a sound",
+			t.host(), toolkit.Cut(cmp.Or(kind, "bytes of no type"), 100))
 	}
 }
 

@@ -20,7 +20,8 @@ func (t *tool) Definition() toolkit.Definition { return t.def }
 func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 
 // Call runs the tool on its server (MCP specification, tools/call), which it starts if need be. Progress notifications
-// become chunks. A call that the server did not run, because it had forgotten the session, is made once more in another.
+// become chunks. A call that the server did not run, because it had forgotten the session, is made once more in
+// another.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		s, release, err := t.server.reach(ctx, t.owner, call)
@@ -45,7 +46,9 @@ func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 }
 
 // callOver makes the call over one connection. It reports whether to make it again over the next one, if that may be.
-func (t *tool) callOver(ctx context.Context, s *server, l *link, call toolkit.Call, repeat bool, yield func(toolkit.Chunk, error) bool) (again bool) {
+func (t *tool) callOver(
+	ctx context.Context, s *server, l *link, call toolkit.Call, repeat bool, yield func(toolkit.Chunk, error) bool,
+) (again bool) {
 	if err := t.check(s); err != nil {
 		yield(toolkit.Chunk{}, err)
 		return false
@@ -121,7 +124,8 @@ func (t *tool) check(s *server) error {
 	case i < 0:
 		return fmt.Errorf("the MCP server %q does not have this tool any more", s.name)
 	case tools[i].asks && !t.asks:
-		return fmt.Errorf("the MCP server %q has changed this tool since it was first seen, and now each call needs approval: try again", s.name)
+		return fmt.Errorf("the MCP server %q has changed this tool since it was first seen, and now each call "+
+			"needs approval: try again", s.name)
 	}
 	return nil
 }
@@ -153,7 +157,8 @@ func (s *server) finish(ctx context.Context, call toolkit.Call, l *link, a answe
 	}
 	l.unanswered.Store(0)
 	if a.result.NeedsInput() {
-		return toolkit.Chunk{}, fmt.Errorf("the MCP server %q wants further input for this call, which it cannot get here", s.name)
+		return toolkit.Chunk{}, fmt.Errorf(
+			"the MCP server %q wants further input for this call, which it cannot get here", s.name)
 	}
 	k := &keeper{ctx: ctx, call: call, media: s.options.Media, log: s.log}
 	own, _ := a.result.Meta[ownJSON].(string)

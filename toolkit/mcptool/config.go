@@ -36,7 +36,8 @@ const (
 // Config is the file mcp.json in the form that desktop clients use:
 //
 //	{"mcpServers": {"files": {"command": "npx", "args": ["-y", "server"], "env": {"TOKEN": "${TOKEN}"}},
-//	                "search": {"type": "http", "url": "https://…/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}}}}
+//	                "search": {"type": "http", "url": "https://…/mcp",
+//	                           "headers": {"Authorization": "Bearer ${KEY:-none}"}}}}
 //
 // It also accepts "servers" for "mcpServers".
 type Config struct {
@@ -70,13 +71,14 @@ type Server struct {
 	DeniedTools  []string `json:"deniedTools"`
 	// TrustChanges offers tools even if the server has changed them since they were first seen.
 	TrustChanges bool `json:"trustChanges"`
-	// PerOwner starts a server of TypeStdio for each owner, in a folder of its own, of whom up to MaxOwners have one at once.
+	// PerOwner starts a server of TypeStdio for each owner, in a folder of its own, of whom up to MaxOwners have one at
+	// once.
 	PerOwner  bool `json:"perOwner"`
 	MaxOwners int  `json:"maxOwners"`
 	// Auth is AuthOAuth for a server of TypeHTTP to which each owner signs in, or empty.
 	Auth string `json:"auth"`
-	// ClientID and ClientSecret are what its authorization server knows voicebridge as; without them, voicebridge registers itself.
-	// Scopes are what to ask for; nil means what the server names.
+	// ClientID and ClientSecret are what its authorization server knows voicebridge as; without them, voicebridge
+	// registers itself. Scopes are what to ask for; nil means what the server names.
 	ClientID     string   `json:"-"`
 	ClientSecret string   `json:"-"`
 	Scopes       []string `json:"-"`
@@ -84,7 +86,10 @@ type Server struct {
 
 // SignIn returns the server as owners sign in to it.
 func (s *Server) SignIn(name string) signin.Server {
-	return signin.Server{Name: name, URL: s.URL, Headers: s.Headers, ClientID: s.ClientID, ClientSecret: s.ClientSecret, Scopes: s.Scopes}
+	return signin.Server{
+		Name: name, URL: s.URL, Headers: s.Headers, ClientID: s.ClientID, ClientSecret: s.ClientSecret,
+		Scopes: s.Scopes,
+	}
 }
 
 // owned reports whether each owner has a connection of their own.
@@ -118,7 +123,8 @@ func (s *Server) validate() error {
 	}
 	for _, entries := range []map[string]string{s.Env, s.Headers} {
 		for key, value := range entries {
-			if key == "" || strings.ContainsAny(key, "=\x00\r\n") || len(value) > maxValue || strings.ContainsRune(value, 0) {
+			if key == "" || strings.ContainsAny(key, "=\x00\r\n") || len(value) > maxValue ||
+				strings.ContainsRune(value, 0) {
 				return fmt.Errorf("the entry %q of env or headers has a bad name or a value that is too long", key)
 			}
 		}

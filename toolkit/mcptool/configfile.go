@@ -41,7 +41,8 @@ var foreignKeys = map[string]string{
 }
 
 // LoadConfig reads the file at path. In the texts of servers that are not disabled, ${VAR} and ${VAR:-default} are
-// replaced from the environment. Errors name the file and what is wrong: an unset variable, a bad value. Several are joined.
+// replaced from the environment. Errors name the file and what is wrong: an unset variable, a bad value. Several are
+// joined.
 func LoadConfig(path string) (Config, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -106,7 +107,8 @@ func parseConfig(data []byte, env lookup) (config Config, err error) {
 			problems = append(problems, fmt.Errorf("server %q: %w", name, err))
 		}
 		if other, ok := prefixes[toolkit.CleanName(name)]; ok {
-			problems = append(problems, fmt.Errorf("servers %q and %q: their tools would have the same names", other, name))
+			problems = append(problems,
+				fmt.Errorf("servers %q and %q: their tools would have the same names", other, name))
 		}
 		prefixes[toolkit.CleanName(name)] = name
 		config.Servers[name] = server
@@ -143,8 +145,11 @@ func parseServer(name string, data []byte, env lookup) (s Server, warnings []str
 		return s, nil, err
 	}
 	s = e.Server
-	s.ClientID, s.ClientSecret, s.Scopes = e.OAuth.ClientID, e.OAuth.ClientSecret, e.OAuth.Scopes
-	for _, n := range []int{len(s.Args), len(s.Env), len(s.Headers), len(s.AllowedTools) + len(s.DeniedTools), len(s.Scopes)} {
+	s.ClientID, s.ClientSecret = e.OAuth.ClientID, e.OAuth.ClientSecret
+	s.Scopes = e.OAuth.Scopes
+	for _, n := range []int{
+		len(s.Args), len(s.Env), len(s.Headers), len(s.AllowedTools) + len(s.DeniedTools), len(s.Scopes),
+	} {
 		if n > maxEntries {
 			return s, nil, fmt.Errorf("args, env, headers and lists of tools have %d entries at most", maxEntries)
 		}
@@ -186,8 +191,8 @@ var (
 	foreign  = regexp.MustCompile(`^[A-Za-z]+:`)
 )
 
-// expand replaces the variables in a server's texts: ${NAME}, ${NAME:-default}, and as editors write it, ${env:NAME}. What
-// else they know, such as ${input:id}, is refused; other texts of that form stay, as they may be for a shell.
+// expand replaces the variables in a server's texts: ${NAME}, ${NAME:-default}, and as editors write it, ${env:NAME}.
+// What else they know, such as ${input:id}, is refused; other texts of that form stay, as they may be for a shell.
 func (s *Server) expand(env lookup) error {
 	var problems []error
 	text := func(text string) string {
@@ -197,14 +202,16 @@ func (s *Server) expand(env lookup) error {
 			value, ok := env(id)
 			switch {
 			case foreign.MatchString(id):
-				problems = append(problems, fmt.Errorf("only an editor knows %s: write ${NAME}, a variable of the environment", match))
+				problems = append(problems,
+					fmt.Errorf("only an editor knows %s: write ${NAME}, a variable of the environment", match))
 				return match
 			case !name.MatchString(id):
 				return match
 			case hasDefault && value == "":
 				return fallback
 			case !ok:
-				problems = append(problems, fmt.Errorf("the environment has no %s (write ${%s:-default} for a default)", id, id))
+				problems = append(problems,
+					fmt.Errorf("the environment has no %s (write ${%s:-default} for a default)", id, id))
 			}
 			return value
 		})

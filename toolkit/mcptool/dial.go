@@ -70,15 +70,16 @@ func (s *server) connectTo(ctx context.Context) (*link, error) {
 			s.old = false
 		}
 	case *remote:
-		if r, ok := errors.AsType[*refusal](err); ok && s.config.Type == TypeHTTP && slices.Contains(unknownTransport, r.status) {
+		if r, ok := errors.AsType[*refusal](err); ok && s.config.Type == TypeHTTP &&
+			slices.Contains(unknownTransport, r.status) {
 			return s.reachSSE(ctx, err)
 		}
 	}
 	return nil, err
 }
 
-// reachOlder connects to a child with the older handshake. Servers made with Rust's SDK (rmcp), among others, end when their first
-// request is not initialize.
+// reachOlder connects to a child with the older handshake. Servers made with Rust's SDK (rmcp), among others, end when
+// their first request is not initialize.
 func (s *server) reachOlder(ctx context.Context) (*link, error) {
 	s.old = true
 	l, err := s.dial(ctx, s.carrierOf())
@@ -88,7 +89,8 @@ func (s *server) reachOlder(ctx context.Context) (*link, error) {
 
 // unknownTransport are the statuses with which servers refuse the first request of streamable HTTP that know only SSE.
 var unknownTransport = []int{
-	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType,
+	http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotAcceptable,
+	http.StatusUnsupportedMediaType,
 }
 
 // reachSSE falls back to SSE for an HTTP server that knows only that (MCP specification 2025-11-25,

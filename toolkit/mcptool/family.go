@@ -27,8 +27,8 @@ var (
 	errFull = errors.New("as many others use it as may at once; try again later")
 )
 
-// family is a configured server: one connection that serves all, or one for each owner, a process, or a connection for which
-// they have signed in. Each of those is begun when it is needed, and ends when it has not been used for a while.
+// family is a configured server: one connection that serves all, or one for each owner, a process, or a connection for
+// which they have signed in. Each of those is begun when it is needed, and ends when it has not been used for a while.
 type family struct {
 	*server // of nobody: it knows names and limits, and is never connected
 
@@ -166,7 +166,10 @@ func (f *family) leastUsed() (least *member) {
 // begin begins a member once another has ended. f.mu is held.
 func (f *family) begin(owner string, before *member) *member {
 	ctx, cancel := context.WithCancelCause(f.running)
-	m := &member{family: f, owner: owner, tried: make(chan struct{}), done: make(chan struct{}), cancel: cancel, used: time.Now()}
+	m := &member{
+		family: f, owner: owner, tried: make(chan struct{}), done: make(chan struct{}), cancel: cancel,
+		used: time.Now(),
+	}
 	options := f.options
 	if owner != "" {
 		options.Logger = options.Logger.With("owner", owner)
@@ -188,7 +191,8 @@ func (f *family) begin(owner string, before *member) *member {
 		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.owner, m.server.reach, m.server.carry = owner, f.lend, f.carry
+	m.server.owner, m.server.reach = owner, f.lend
+	m.server.carry = f.carry
 	if f.config.Auth == AuthOAuth {
 		m.server.token, m.server.widen = m.token, m.widen
 	}
@@ -345,9 +349,10 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 		if json.Unmarshal([]byte(pins[name]), &p) != nil {
 			continue
 		}
-		list = append(list, &tool{server: f.server, owner: owner, remote: name, unchecked: toolkit.CheckParameters(p.Parameters) != nil, def: toolkit.Definition{
-			Name: names[name], Description: p.Description, Parameters: p.Parameters,
-		}})
+		list = append(list, &tool{server: f.server, owner: owner, remote: name,
+			unchecked: toolkit.CheckParameters(p.Parameters) != nil, def: toolkit.Definition{
+				Name: names[name], Description: p.Description, Parameters: p.Parameters,
+			}})
 		if len(list) == maxTools {
 			break
 		}
@@ -355,8 +360,8 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 	return list
 }
 
-// pinsOf returns under which name the definitions of the owner's tools are kept. All processes of a command have the same; what an account
-// has may be another's secret.
+// pinsOf returns under which name the definitions of the owner's tools are kept. All processes of a command have the
+// same; what an account has may be another's secret.
 func (f *family) pinsOf(owner string) string {
 	if f.config.PerOwner {
 		return pinName(f.name)
@@ -444,7 +449,8 @@ func folderOf(owner string) string {
 // statusOf returns the state of the owner's server.
 func (f *family) statusOf(ctx context.Context, owner string) OwnerStatus {
 	status := OwnerStatus{
-		Name: f.name, Type: f.config.Type, PerOwner: f.config.PerOwner, SignIn: f.config.Auth == AuthOAuth, State: StateIdle,
+		Name: f.name, Type: f.config.Type, PerOwner: f.config.PerOwner, SignIn: f.config.Auth == AuthOAuth,
+		State: StateIdle,
 	}
 	if !f.config.owned() {
 		owner, status.State = "", StateConnecting

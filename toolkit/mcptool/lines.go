@@ -19,8 +19,8 @@ const (
 
 var errTooLong = fmt.Errorf("its answer is longer than %d bytes", maxMessage)
 
-// lines passes on what a server writes as keep returns it, which gets each line, and both ends of one that is too long to
-// be a message. At the end, last may add to it.
+// lines passes on what a server writes as keep returns it, which gets each line, and both ends of one that is too long
+// to be a message. At the end, last may add to it.
 type lines struct {
 	io.Closer
 	in   *bufio.Reader
@@ -141,7 +141,9 @@ func (e *events) line(line []byte, long bool) []byte {
 // event returns the event that is complete, and begins the next one.
 func (e *events) event() []byte {
 	now := *e
-	e.name, e.id, e.retry, e.data, e.long = "", "", "", nil, false
+	e.name, e.id = "", ""
+	e.retry, e.data = "", nil
+	e.long = false
 	var head []byte
 	if now.id != "" && !e.older {
 		e.resumable = true

@@ -30,8 +30,8 @@ type Options struct {
 	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
-	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for an
-	// owner's server whose tools nobody has seen yet.
+	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for
+	// an owner's server whose tools nobody has seen yet.
 	CallTimeout time.Duration
 	// MinBackoff and MaxBackoff are the first and the longest pause before a server is retried; 0 =
 	// 500 ms and 30 s.

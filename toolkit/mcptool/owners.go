@@ -14,8 +14,8 @@ import (
 	"voicebridge/toolkit/mcptool/signin"
 )
 
-// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server offers
-// is known once it has been connected; what has never been is waited for if wait, which may be nil, says so.
+// ToolsOf returns the tools of the servers of which each owner has one, by server and name. What an owner's server
+// offers is known once it has been connected; what has never been is waited for if wait, which may be nil, says so.
 func (s *Servers) ToolsOf(ctx context.Context, owner string, wait func(server string) bool) []toolkit.Entry {
 	if owner == "" {
 		return nil
@@ -65,8 +65,8 @@ func (s *Servers) SignedIn(owner, name string) {
 	}
 }
 
-// Forget ends what an owner has of a server and removes it: what they were granted, or the process and its folder. It reports
-// whether there was anything; ok is false if the server is not one of which each owner has one.
+// Forget ends what an owner has of a server and removes it: what they were granted, or the process and its folder. It
+// reports whether there was anything; ok is false if the server is not one of which each owner has one.
 func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool, err error) {
 	f := s.family(name)
 	if f == nil || !f.config.owned() {
@@ -76,8 +76,8 @@ func (s *Servers) Forget(ctx context.Context, owner, name string) (had, ok bool,
 	return had, true, err
 }
 
-// Erase ends what an owner has of all servers and removes it, also the folders of servers that are configured no more. It goes on after
-// an error, which it returns in the end: then something may be left.
+// Erase ends what an owner has of all servers and removes it, also the folders of servers that are configured no more.
+// It goes on after an error, which it returns in the end: then something may be left.
 func (s *Servers) Erase(ctx context.Context, owner string) error {
 	var errs []error
 	for _, f := range s.families {
@@ -91,7 +91,8 @@ func (s *Servers) Erase(ctx context.Context, owner string) error {
 	return errors.Join(append(errs, EraseFolders(s.folder, owner))...)
 }
 
-// EraseFolders removes the folders in which processes of an owner have worked, of whatever server, below the folder of [Options].
+// EraseFolders removes the folders in which processes of an owner have worked, of whatever server, below the folder of
+// [Options].
 func EraseFolders(folder, owner string) error {
 	servers, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -36,7 +36,8 @@ func (f *family) offerTo(ctx context.Context, owner string, wait bool) []toolkit
 	}
 	entries := f.entries(list)
 	if !signed && len(entries) == 0 {
-		entries = append(entries, toolkit.Entry{Tool: &signInTool{f, owner}, Executor: toolkit.ExecutorMCP, Server: f.name})
+		entries = append(entries,
+			toolkit.Entry{Tool: &signInTool{f, owner}, Executor: toolkit.ExecutorMCP, Server: f.name})
 	}
 	return entries
 }
@@ -60,7 +61,8 @@ func (f *family) entries(list []*tool) []toolkit.Entry {
 	return entries
 }
 
-// signInTool stands for the tools of a server to which its owner has never signed in: what they are is not known before.
+// signInTool stands for the tools of a server to which its owner has never signed in: what they are is not known
+// before.
 type signInTool struct {
 	family *family
 	owner  string

@@ -31,12 +31,15 @@ func pinName(server string) string {
 // samePin reports whether two definitions are the same JSON, but for how numbers and characters are written.
 func samePin(a, b string) bool {
 	var x, y any
-	return a == b || json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
+	return a == b ||
+		json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
 const (
-	whyNew     = "The server did not have this tool when it was first seen. The operator can accept it with trustChanges."
-	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and each call needs approval. The operator can accept the change with trustChanges."
+	whyNew = "The server did not have this tool when it was first seen. The operator can accept it with " +
+		"trustChanges."
+	whyChanged = "The tool's definition has changed since it was first seen. The previous definition is used, and " +
+		"each call needs approval. The operator can accept the change with trustChanges."
 )
 
 // hold compares what a server offers with what was seen before. The tools of a new server are
@@ -47,17 +50,17 @@ const (
 // Tools that the configuration bars are pinned with the others, so that the operator can allow them
 // later: the server has had them all along.
 func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, error) {
-	known, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
+	earlier, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
 	if err != nil {
 		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
 	}
-	if len(known) == 0 || s.config.TrustChanges {
-		return listed, s.pin(ctx, known, slices.Concat(listed, barred))
+	if len(earlier) == 0 || s.config.TrustChanges {
+		return listed, s.pin(ctx, earlier, slices.Concat(listed, barred))
 	}
 	var offer []*tool
 	var held []Held
 	for _, t := range listed {
-		before, seen := known[t.remote]
+		before, seen := earlier[t.remote]
 		switch {
 		case !seen:
 			held = append(held, Held{Tool: t.def, Why: whyNew})
@@ -71,7 +74,8 @@ func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, err
 			}
 			held = append(held, Held{Tool: t.def, Why: whyChanged})
 			offer = append(offer, old)
-			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call needs approval", "tool", t.remote)
+			s.log.Warn("MCP tool held, its definition has changed since it was first seen; each call needs approval",
+				"tool", t.remote)
 		}
 	}
 	s.mu.Lock()
@@ -81,13 +85,13 @@ func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, err
 }
 
 // pin pins the current tools, and drops the pins of those that are gone.
-func (s *server) pin(ctx context.Context, known map[string]string, listed []*tool) error {
+func (s *server) pin(ctx context.Context, earlier map[string]string, listed []*tool) error {
 	change := map[string]string{}
-	for name := range known {
+	for name := range earlier {
 		change[name] = ""
 	}
 	for _, t := range listed {
-		if pin := pinOf(t.def); known[t.remote] == pin {
+		if pin := pinOf(t.def); earlier[t.remote] == pin {
 			delete(change, t.remote)
 		} else {
 			change[t.remote] = pin
@@ -111,7 +115,8 @@ func (t *tool) asPinned(text string) (*tool, error) {
 		return nil, err
 	}
 	old := *t
-	old.def.Description, old.def.Parameters, old.asks = p.Description, p.Parameters, true
+	old.def.Description, old.def.Parameters = p.Description, p.Parameters
+	old.asks = true
 	// By now the server may accept other arguments than these.
 	old.unchecked = toolkit.CheckParameters(p.Parameters) != nil
 	return &old, nil

@@ -68,7 +68,8 @@ func commandIn(path, command string) string {
 
 func (p *process) connect() (mcp.Transport, error) {
 	// The child outlives the ctx of the attempt; stop ends it.
-	p.cmd = exec.CommandContext(context.Background(), commandIn(p.config.Env["PATH"], p.config.Command), p.config.Args...)
+	p.cmd = exec.CommandContext(context.Background(), commandIn(p.config.Env["PATH"], p.config.Command),
+		p.config.Args...)
 	p.cmd.Dir = p.config.Cwd
 	p.cmd.Env = environment(p.config.Env)
 	p.cmd.Stderr = &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stderr", attrs...) }}
@@ -94,8 +95,11 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.exited, p.cleared = make(chan struct{}), make(chan struct{})
 	p.release = guard(p.cmd, environment(nil))
 	go p.wait()
-	other := &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) }}
-	return &mcp.IOTransport{Reader: stdoutOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil // its reader has a limit
+	other := &lineLog{
+		secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) },
+	}
+	// its reader has a limit
+	return &mcp.IOTransport{Reader: stdoutOf(stdout, p.read, other), Writer: stdin, MaxLineLength: -1}, nil
 }
 
 func (p *process) wait() {

@@ -26,7 +26,8 @@ const guardScript = `read -r line || { kill -s TERM -- "-$1"; sleep 2; kill -s K
 // returned function ends the guard. Where there is no shell, as in a container of this program alone, all
 // processes end with the first.
 func guard(child *exec.Cmd, env []string) (release func()) {
-	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", guardScript, "sh", strconv.Itoa(child.Process.Pid))
+	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", guardScript, "sh",
+		strconv.Itoa(child.Process.Pid))
 	cmd.Env = env
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe()

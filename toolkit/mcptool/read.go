@@ -89,7 +89,8 @@ func noAnswer(call json.RawMessage, why error) []byte {
 	})
 }
 
-// lastID finds the id at the end of an answer, as the TypeScript SDK writes it. Within a text, its quotes would be escaped.
+// lastID finds the id at the end of an answer, as the TypeScript SDK writes it. Within a text, its quotes would be
+// escaped.
 var lastID = regexp.MustCompile(`[,{]\s*"id"\s*:\s*(\d+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$`)
 
 // answeredBy returns the id of the call to which an answer belongs that cannot be read; nil if it does not say.
@@ -174,16 +175,16 @@ func firstObject(data []byte) (fields map[string]json.RawMessage, err error) {
 
 // params reads those of a request or notification.
 func (r *reading) params(method string, fields map[string]json.RawMessage) any {
-	given := take[map[string]json.RawMessage](r, fields, "params")
-	if given == nil {
+	params := take[map[string]json.RawMessage](r, fields, "params")
+	if params == nil {
 		return struct{}{}
 	}
 	if method != "notifications/progress" {
-		return given
+		return params
 	}
 	return map[string]any{
-		"progressToken": take[string](r, given, "progressToken"), "message": take[string](r, given, "message"),
-		"progress": take[float64](r, given, "progress"), "total": take[float64](r, given, "total"),
+		"progressToken": take[string](r, params, "progressToken"), "message": take[string](r, params, "message"),
+		"progress": take[float64](r, params, "progress"), "total": take[float64](r, params, "total"),
 	}
 }
 
@@ -215,7 +216,9 @@ func (r *reading) result(raw json.RawMessage) any {
 		}
 	}
 	out := map[string]any{}
-	for _, key := range []string{"protocolVersion", "instructions", "nextCursor", "resultType", "requestState", "cacheScope"} {
+	for _, key := range []string{
+		"protocolVersion", "instructions", "nextCursor", "resultType", "requestState", "cacheScope",
+	} {
 		if value := take[string](r, fields, key); value != "" {
 			out[key] = value
 		}
@@ -230,7 +233,8 @@ func (r *reading) result(raw json.RawMessage) any {
 	_, begun := fields["capabilities"]
 	switch {
 	case discovered:
-		out["supportedVersions"] = take[[]string](r, map[string]json.RawMessage{"supportedVersions": versions}, "supportedVersions")
+		out["supportedVersions"] = take[[]string](r, map[string]json.RawMessage{"supportedVersions": versions},
+			"supportedVersions")
 		fallthrough
 	case begun, out["protocolVersion"] != nil:
 		out["capabilities"] = r.capabilities(fields)
@@ -269,11 +273,15 @@ func (r *reading) tools(raw json.RawMessage) any {
 			r.leave("a tool without a name", one)
 			continue
 		}
-		if execution := take[map[string]json.RawMessage](r, fields, "execution"); take[string](r, execution, "taskSupport") == "required" {
+		if execution := take[map[string]json.RawMessage](r, fields,
+			"execution"); take[string](r, execution, "taskSupport") == "required" {
 			r.odd = append(r.odd, "the tool "+toolkit.Cut(name, 100)+", which runs only as a task")
 			continue
 		}
-		tool := map[string]any{"name": name, "title": take[string](r, fields, "title"), "description": take[string](r, fields, "description")}
+		tool := map[string]any{
+			"name": name, "title": take[string](r, fields, "title"),
+			"description": take[string](r, fields, "description"),
+		}
 		if schema := fields["inputSchema"]; schema != nil && string(schema) != "null" && string(schema) != "[]" {
 			tool["_meta"], tool["inputSchema"] = map[string]any{ownJSON: string(schema)}, schema
 		}

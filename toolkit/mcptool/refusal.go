@@ -36,7 +36,8 @@ func (r *refusal) Error() string {
 		text += ": " + r.reason
 	}
 	if r.status == http.StatusUnauthorized || r.status == http.StatusForbidden && r.reason == "" {
-		text += `; it wants other credentials: headers of its configuration, or "auth": "oauth", with which each owner signs in`
+		text += "; it wants other credentials: headers of its configuration, " +
+			`or "auth": "oauth", with which each owner signs in`
 	}
 	return text
 }

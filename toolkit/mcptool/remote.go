@@ -26,9 +26,9 @@ import (
 
 const maxRedirects = 5
 
-// streamHead limits how long a server may take to answer the request for its stream of notifications, for which the SDK waits
-// before it does anything else. A server that sends the head of its answer with the first event only counts as one without a
-// stream.
+// streamHead limits how long a server may take to answer the request for its stream of notifications, for which the SDK
+// waits before it does anything else. A server that sends the head of its answer with the first event only counts as
+// one without a stream.
 const streamHead = 5 * time.Second
 
 // remote carries a session over HTTP.
@@ -64,9 +64,11 @@ func (r *remote) connect() (mcp.Transport, error) {
 	if r.config.Type == TypeSSE {
 		return lasting{&mcp.SSEClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: -1}, r}, nil
 	}
-	// Proxies cut streams that are silent for a minute or so. With a limit on retries, the SDK would end the session with its
-	// calls after a few cuts; a server that is gone is noticed by what does not get an answer.
-	return &mcp.StreamableClientTransport{Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: -1, MaxRetries: math.MaxInt}, nil
+	// Proxies cut streams that are silent for a minute or so. With a limit on retries, the SDK would end the session
+	// with its calls after a few cuts; a server that is gone is noticed by what does not get an answer.
+	return &mcp.StreamableClientTransport{
+		Endpoint: r.config.URL, HTTPClient: r.client, MaxEventSize: -1, MaxRetries: math.MaxInt,
+	}, nil
 }
 
 // checkRedirect refuses redirects after which a request would not arrive as it is: credentials go to no other
@@ -80,7 +82,8 @@ func checkRedirect(request *http.Request, before []*http.Request) error {
 	case to.Host != first.URL.Host:
 		return errors.New("the server redirects to another host")
 	case to.Scheme != first.URL.Scheme && to.Scheme == "http":
-		return errors.New("the server redirects from https to http; perhaps the path of its url lacks a / at the end, or has one too many")
+		return errors.New("the server redirects from https to http; perhaps the path of its url lacks a / at the " +
+			"end, or has one too many")
 	case to.Scheme != first.URL.Scheme, request.Method != first.Method:
 		return fmt.Errorf("the server redirects; its url is %s now", &to)
 	}
@@ -169,8 +172,8 @@ func (t *headerTransport) authorized(request *http.Request) (*http.Response, err
 	return response, t.remote.wider(ctx, err)
 }
 
-// wider returns the error of a request. If the owner's token lacks scopes for it (RFC 6750, 3.1), the owner has to sign in
-// for more.
+// wider returns the error of a request. If the owner's token lacks scopes for it (RFC 6750, 3.1), the owner has to sign
+// in for more.
 func (r *remote) wider(ctx context.Context, err error) error {
 	if why, ok := errors.AsType[*refusal](err); ok && len(why.scopes) > 0 {
 		return cmp.Or(r.widen(ctx, why.scopes), err)
@@ -205,8 +208,8 @@ func redirects(response *http.Response) bool {
 	return response.StatusCode >= 300 && response.StatusCode < 400 && response.Header.Get("Location") != ""
 }
 
-// stream asks for the stream of notifications, or for the rest of one that broke. The SDK would end the session, with all
-// its calls, for an answer that is no stream; so a server counts as one without a stream, or as a silent one.
+// stream asks for the stream of notifications, or for the rest of one that broke. The SDK would end the session, with
+// all its calls, for an answer that is no stream; so a server counts as one without a stream, or as a silent one.
 func (t *headerTransport) stream(request *http.Request) (*http.Response, error) {
 	call, last, resumes := strings.Cut(request.Header.Get("Last-Event-Id"), ":")
 	if resumes {
@@ -285,8 +288,8 @@ func callOf(request *http.Request) json.RawMessage {
 	return call.ID
 }
 
-// checked makes of a response what the SDK can read: a stream of events, or one message. Whatever else answers a call is
-// an error of that call; the SDK would end the session for it.
+// checked makes of a response what the SDK can read: a stream of events, or one message. Whatever else answers a call
+// is an error of that call; the SDK would end the session for it.
 func (r *remote) checked(request *http.Request, response *http.Response) (*http.Response, error) {
 	if request.Header.Get(sessionHeader) != "" {
 		response.Header.Del(sessionHeader) // another one would end the session
@@ -327,8 +330,8 @@ func (r *remote) answered(response *http.Response, call json.RawMessage, body []
 	return response
 }
 
-// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would cost it the
-// session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
+// refused reads an HTTP error. It becomes an error of the request, which costs the SDK one call; many a status would
+// cost it the session, and all would lose the server's words. An error of JSON-RPC is the server's answer.
 func (r *remote) refused(request *http.Request, response *http.Response) (*http.Response, error) {
 	body, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // as far as it comes
 	_ = response.Body.Close()

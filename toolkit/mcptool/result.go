@@ -62,7 +62,8 @@ func (k *keeper) result(raw json.RawMessage) (output json.RawMessage, text strin
 		texts = append(texts, word)
 	}
 	if len(r.odd) > 0 {
-		k.log.Warn("parts of an MCP tool's result left out", "tool", k.call.Name, "parts", toolkit.Cut(strings.Join(r.odd, ", "), 1000))
+		k.log.Warn("parts of an MCP tool's result left out", "tool", k.call.Name,
+			"parts", toolkit.Cut(strings.Join(r.odd, ", "), 1000))
 	}
 	whole["content"] = content
 	data := fields["structuredContent"]
@@ -173,7 +174,8 @@ func (k *keeper) content(r *reading, raw json.RawMessage) (word string, instead 
 	}
 	r.leave("content of another kind", raw)
 	kind = toolkit.Cut(kind, 100)
-	return fmt.Sprintf("[%s: it cannot be shown]", cmp.Or(kind, "content")), map[string]any{"type": kind, "omitted": "its kind is not one of the protocol"}
+	return fmt.Sprintf("[%s: it cannot be shown]",
+		cmp.Or(kind, "content")), map[string]any{"type": kind, "omitted": "its kind is not one of the protocol"}
 }
 
 // link returns what a link says of its resource.
@@ -209,7 +211,8 @@ func (k *keeper) resource(p piece, raw json.RawMessage) (word string, instead an
 	case size > maxBlob:
 		why := fmt.Sprintf("its %d bytes are too many to keep", size)
 		omitted := map[string]any{"uri": uri, "mimeType": mediaType, "omitted": why}
-		return fmt.Sprintf("[resource %s, %s: %s]", uri, mediaType, why), map[string]any{"type": "resource", "resource": omitted}
+		return fmt.Sprintf("[resource %s, %s: %s]", uri, mediaType,
+			why), map[string]any{"type": "resource", "resource": omitted}
 	default:
 		return fmt.Sprintf("[resource %s, %s]", uri, mediaType), raw
 	}
@@ -257,11 +260,13 @@ func (k *keeper) keep(kind, uri, mediaType, text string, raw json.RawMessage) (w
 	} else if k.kept > toolkit.MaxMedia {
 		why = fmt.Sprintf("only %d images and sounds of a result are kept", toolkit.MaxMedia)
 	} else if saved, err := k.media.SaveMedia(k.ctx, k.call, data); err != nil {
-		k.log.Warn("image of an MCP tool not kept", "tool", k.call.Name, "media_type", mediaType, "bytes", len(data), "error", err)
+		k.log.Warn("image of an MCP tool not kept", "tool", k.call.Name, "media_type", mediaType, "bytes", len(data),
+			"error", err)
 		why = "it could not be kept"
 	} else {
 		word = fmt.Sprintf("[%s, %s]", name, saved.MediaType)
-		piece["image_id"], piece["mimeType"], piece["url"] = saved.ID, saved.MediaType, saved.URL
+		piece["image_id"], piece["mimeType"] = saved.ID, saved.MediaType
+		piece["url"] = saved.URL
 		if saved.Width > 0 {
 			piece["width"], piece["height"] = saved.Width, saved.Height
 			word = fmt.Sprintf("[%s, %s, %d×%d]", name, saved.MediaType, saved.Width, saved.Height)

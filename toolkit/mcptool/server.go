@@ -24,7 +24,8 @@ type tool struct {
 
 // equal reports whether two versions of a tool are the same for its users.
 func (t *tool) equal(other *tool) bool {
-	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked && t.def.Name == other.def.Name &&
+	return t.remote == other.remote && t.asks == other.asks && t.unchecked == other.unchecked &&
+		t.def.Name == other.def.Name &&
 		t.def.Description == other.def.Description && bytes.Equal(t.def.Parameters, other.def.Parameters)
 }
 
@@ -98,7 +99,8 @@ func (s *server) move(l *link, why error) {
 func (s *server) use(ctx context.Context, other *link) (*link, error) {
 	for {
 		s.mu.Lock()
-		l, err, moved := s.link, s.err, s.moved
+		l, err := s.link, s.err
+		moved := s.moved
 		if l != nil && l != other {
 			l.calls++
 			s.mu.Unlock()

@@ -80,7 +80,8 @@ func (s *server) list(ctx context.Context, l *link) ([]*tool, error) {
 			continue
 		}
 		if made.unchecked {
-			s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name, "error", toolkit.CheckParameters(made.def.Parameters))
+			s.log.Warn("arguments of an MCP tool are checked only by its server", "tool", t.Name,
+				"error", toolkit.CheckParameters(made.def.Parameters))
 		}
 		offer = append(offer, made)
 	}
@@ -149,7 +150,8 @@ func (s *server) receive(r *received, page []*mcp.Tool) bool {
 
 // allows reports whether the configuration lets a tool be offered.
 func (s *server) allows(name string) bool {
-	return (s.config.AllowedTools == nil || slices.Contains(s.config.AllowedTools, name)) && !slices.Contains(s.config.DeniedTools, name)
+	return (s.config.AllowedTools == nil || slices.Contains(s.config.AllowedTools, name)) &&
+		!slices.Contains(s.config.DeniedTools, name)
 }
 
 func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
@@ -165,14 +167,16 @@ func (s *server) tool(t *mcp.Tool, name string) (*tool, error) {
 		return nil, fmt.Errorf("its schema is %d bytes long, the limit is %d", len(parameters), maxSchema)
 	}
 	made := &tool{server: s, owner: s.owner, remote: t.Name, def: toolkit.Definition{
-		Name: name, Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription), Parameters: parameters,
+		Name:        name,
+		Description: toolkit.Cut(strings.ToValidUTF8(cmp.Or(t.Description, t.Title), "\uFFFD"), maxDescription),
+		Parameters:  parameters,
 	}}
 	made.unchecked = toolkit.CheckParameters(parameters) != nil
 	return made, nil
 }
 
-// objectSchema returns a schema of type object, without PHP's [] for the empty object. That is what the protocol demands
-// of a tool's input, but some servers leave the type out, or say object or null.
+// objectSchema returns a schema of type object, without PHP's [] for the empty object. That is what the protocol
+// demands of a tool's input, but some servers leave the type out, or say object or null.
 func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
 	var fields map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -196,13 +200,14 @@ func objectSchema(raw json.RawMessage) (json.RawMessage, error) {
 var (
 	manySchemas = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
 	oneSchema   = []string{
-		"additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedProperties",
-		"unevaluatedItems", "additionalItems",
+		"additionalProperties", "items", "contains", "not", "if", "then", "else", "propertyNames",
+		"unevaluatedProperties", "unevaluatedItems", "additionalItems",
 	}
 	noSchema = []string{"default", "const", "enum", "examples"}
 )
 
-// tidySchema makes objects of the empty lists in a schema that stand for them; named means that it is an object of schemas.
+// tidySchema makes objects of the empty lists in a schema that stand for them; named means that it is an object of
+// schemas.
 func tidySchema(node any, named bool) {
 	switch node := node.(type) {
 	case []any: // of allOf and the like

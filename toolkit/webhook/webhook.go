@@ -1,5 +1,5 @@
-// Package webhook signs what is posted to others, as Standard Webhooks says (standardwebhooks.com, specification 1.0.0), so that
-// they can tell that it comes from here and is no old request sent again.
+// Package webhook signs what is posted to others, as Standard Webhooks says (standardwebhooks.com, specification
+// 1.0.0), so that they can tell that it comes from here and is no old request sent again.
 package webhook
 
 import (
@@ -25,8 +25,8 @@ const (
 	madeKey = 32
 )
 
-// Secret is the key that the two sides share. It prints as a placeholder, even as an unexported field of a struct. The zero value
-// is unset and signs nothing that anybody accepts.
+// Secret is the key that the two sides share. It prints as a placeholder, even as an unexported field of a struct. The
+// zero value is unset and signs nothing that anybody accepts.
 type Secret struct{ key *string }
 
 // NewSecret returns a secret made at random.
@@ -69,7 +69,8 @@ func (Secret) String() string { return "(secret)" }
 // GoString implements [fmt.GoStringer] without the secret.
 func (Secret) GoString() string { return "(secret)" }
 
-// Sign sets the headers that sign a body. id names the message and stays the same when it is sent again; it must not contain a dot.
+// Sign sets the headers that sign a body. id names the message and stays the same when it is sent again; it must not
+// contain a dot.
 func (s Secret) Sign(header http.Header, id string, at time.Time, body []byte) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(sha256.New, s.bytes())

@@ -41,8 +41,8 @@ const (
 type Config struct {
 	// The service that searches. Empty: the first that has its key or address, if any.
 	Provider string `yaml:"search" enum:",searxng,exa,tavily,brave"`
-	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never do. Neither
-	// they nor hooks use HTTP_PROXY.
+	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never
+	// do. Neither they nor hooks use HTTP_PROXY.
 	SearXNGURL string `yaml:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
 	// Addresses or networks that tools may reach although they are not public, such as 10.1.2.0/24 or ::1/128.
 	AllowPrefixes []netip.Prefix `yaml:"allow_networks"`
@@ -64,7 +64,8 @@ type Config struct {
 	exaURL, tavilyURL, braveURL string
 	// pageTimeout limits fetching one page, so that a slow one leaves time for the rest; 0 = 12 s.
 	pageTimeout time.Duration
-	// httpTimeout limits a request of the http tool for which the model sets no limit, connectTimeout connecting; 0 = 10 s.
+	// httpTimeout limits a request of the http tool for which the model sets no limit, connectTimeout connecting; 0 =
+	// 10 s.
 	httpTimeout, connectTimeout time.Duration
 	// maxPage limits how many bytes of a page webContent reads; 0 = 2 MiB.
 	maxPage int
@@ -111,7 +112,8 @@ func (c Config) withDefaults() Config {
 	c.tavilyURL = cmp.Or(c.tavilyURL, defaultTavilyURL)
 	c.braveURL = cmp.Or(c.braveURL, defaultBraveURL)
 	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.pageTimeout, defaultPageTimeout)
-	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout, defaultHTTPTimeout), cmp.Or(c.connectTimeout, connectTimeout)
+	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout,
+		defaultHTTPTimeout), cmp.Or(c.connectTimeout, connectTimeout)
 	c.maxPage = cmp.Or(c.maxPage, defaultMaxPage)
 	c.maxConcurrent = cmp.Or(c.maxConcurrent, defaultMaxConcurrent)
 	c.resolver = cmp.Or(c.resolver, net.DefaultResolver)

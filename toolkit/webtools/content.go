@@ -25,9 +25,12 @@ const (
 )
 
 const contentSchema = `{"type":"object","properties":{
-"urls":{"type":"array","items":{"type":"string","minLength":1,"maxLength":8192},"minItems":1,"maxItems":10,"description":"Full addresses, beginning with https:// or http://"},
-"maxCharacters":{"type":"integer","minimum":1,"maximum":100000,"default":3000,"description":"Longest text of one page, in characters"},
-"livecrawl":{"type":"string","enum":["always","fallback","preferred"],"default":"preferred","description":"always asks for a fresh copy, past all caches"}
+"urls":{"type":"array","items":{"type":"string","minLength":1,"maxLength":8192},"minItems":1,"maxItems":10,
+	"description":"Full addresses, beginning with https:// or http://"},
+"maxCharacters":{"type":"integer","minimum":1,"maximum":100000,"default":3000,
+	"description":"Longest text of one page, in characters"},
+"livecrawl":{"type":"string","enum":["always","fallback","preferred"],"default":"preferred",
+	"description":"always asks for a fresh copy, past all caches"}
 },"required":["urls"],"additionalProperties":false}`
 
 type contentInput struct {
@@ -154,7 +157,10 @@ func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, don
 func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (page pageOutput) {
 	page.URL = toolkit.Head(clean(address), maxPageURL)
 	header := http.Header{
-		"Accept":          {"text/html,application/xhtml+xml,text/markdown,text/plain,application/json;q=0.9,application/xml;q=0.8,*/*;q=0.5"},
+		"Accept": {
+			"text/html,application/xhtml+xml,text/markdown,text/plain," +
+				"application/json;q=0.9,application/xml;q=0.8,*/*;q=0.5",
+		},
 		"Accept-Language": {"*"},
 	}
 	if fresh {
@@ -184,7 +190,8 @@ func (t contentTool) readOne(ctx context.Context, address string, fresh bool) (p
 		page.Error = err.Error()
 		return page
 	}
-	page.Title, page.Author, page.SiteName, page.PublishedDate = toolkit.First(a.title, maxTitle), toolkit.First(a.author, maxAuthor), toolkit.First(a.site, maxAuthor), a.published
+	page.Title, page.PublishedDate = toolkit.First(a.title, maxTitle), a.published
+	page.Author, page.SiteName = toolkit.First(a.author, maxAuthor), toolkit.First(a.site, maxAuthor)
 	page.Text, page.Truncated = a.text, a.cut || resp.cut
 	return page
 }

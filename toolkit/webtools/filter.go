@@ -26,12 +26,13 @@ const (
 
 // kept are the elements that are written; of all others only the content is written.
 var kept = atomSet(
-	"html head title meta body article section nav aside header footer main hgroup h1 h2 h3 h4 h5 h6 p div span br hr pre blockquote " +
-		"ul ol li dl dt dd figure figcaption table caption thead tbody tfoot tr td th a b strong i em code kbd samp var cite q dfn abbr " +
-		"time address sub sup del ins mark details summary form fieldset button")
+	"html head title meta body article section nav aside header footer main hgroup h1 h2 h3 h4 h5 h6 p div span br " +
+		"hr pre blockquote ul ol li dl dt dd figure figcaption table caption thead tbody tfoot tr td th a b strong " +
+		"i em code kbd samp var cite q dfn abbr time address sub sup del ins mark details summary form fieldset button")
 
 // dropped are the elements that are removed with their content.
-var dropped = atomSet("script style svg template noscript noembed noframes iframe object canvas audio video select textarea plaintext xmp")
+var dropped = atomSet("script style svg template noscript noembed noframes iframe object canvas audio video select " +
+	"textarea plaintext xmp")
 
 // formatting are the kept elements that the parser reopens after they were cut short.
 var formatting = atomSet("a b strong i em code")
@@ -42,8 +43,8 @@ var void = atomSet("meta br hr")
 // attributes are those that are written: for links, dates and metadata, and to tell content from
 // its surroundings.
 var attributes = map[string]bool{
-	"id": true, "class": true, "role": true, "hidden": true, "aria-hidden": true, "style": true, "itemprop": true, "rel": true,
-	"property": true, "name": true, "content": true, "href": true, "datetime": true, "lang": true,
+	"id": true, "class": true, "role": true, "hidden": true, "aria-hidden": true, "style": true, "itemprop": true,
+	"rel": true, "property": true, "name": true, "content": true, "href": true, "datetime": true, "lang": true,
 }
 
 func atomSet(names string) map[atom.Atom]bool {
@@ -129,7 +130,8 @@ func (f *filter) start(z *html.Tokenizer, skipping bool) (token html.Token, link
 		var key, value []byte
 		key, value, more = z.TagAttr()
 		if token.DataAtom == atom.Script {
-			linked = linked || string(key) == "type" && strings.EqualFold(strings.TrimSpace(string(value)), "application/ld+json")
+			linked = linked ||
+				string(key) == "type" && strings.EqualFold(strings.TrimSpace(string(value)), "application/ld+json")
 			continue
 		}
 		if plain || !attributes[string(key)] || seen[string(key)] || len(value) > maxAttribute {

@@ -91,7 +91,9 @@ func (g *client) fetch(ctx context.Context, r request) (*response, error) {
 		return nil, explain(err, resp.Request.URL.Hostname())
 	}
 	_, reason, _ := strings.Cut(resp.Status, " ")
-	return &response{url: resp.Request.URL, status: resp.StatusCode, reason: reason, header: resp.Header, body: body, cut: cut}, nil
+	return &response{
+		url: resp.Request.URL, status: resp.StatusCode, reason: reason, header: resp.Header, body: body, cut: cut,
+	}, nil
 }
 
 // readUpTo reads at most limit bytes, and reports whether there are more.

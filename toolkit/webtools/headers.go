@@ -25,11 +25,11 @@ var ownHeaders = []string{"Accept-Encoding", "Content-Length"}
 // forbiddenHeaders are fields that change where a request goes, how it is framed, or who seems to have
 // sent it (RFC 9110, sections 7.2 and 7.6; RFC 7239; and their common relatives).
 var forbiddenHeaders = []string{
-	"Connection", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
-	"Cf-Connecting-Ip", "Client-Ip", "Fastly-Client-Ip", "Forwarded", "True-Client-Ip", "Via", "X-Client-Ip", "X-Cluster-Client-Ip",
-	"X-Host", "X-Original-Url", "X-Original-Host", "X-Real-Ip", "X-Rewrite-Url",
-	"Metadata", "Metadata-Flavor", "X-Aws-Ec2-Metadata-Token", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds",
+	"Connection", "Expect", "Host", "Http2-Settings", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization",
+	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Cf-Connecting-Ip", "Client-Ip",
+	"Fastly-Client-Ip", "Forwarded", "True-Client-Ip", "Via", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Host",
+	"X-Original-Url", "X-Original-Host", "X-Real-Ip", "X-Rewrite-Url", "Metadata", "Metadata-Flavor",
+	"X-Aws-Ec2-Metadata-Token", "X-Aws-Ec2-Metadata-Token-Ttl-Seconds",
 }
 
 var forbiddenPrefixes = []string{"Proxy-", "Sec-", "X-Forwarded-"}
@@ -51,7 +51,8 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 		switch {
 		case slices.Contains(ownHeaders, canonical):
 			continue
-		case slices.Contains(forbiddenHeaders, canonical), slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
+		case slices.Contains(forbiddenHeaders, canonical),
+			slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
 			return nil, refuse("headers: %.60s must not be set", canonical)
 		case !validValue(value):
 			return nil, refuse("headers: the value of %.60s contains characters that cannot be sent", canonical)
@@ -70,7 +71,10 @@ func validValue(value string) bool { return httpguts.ValidHeaderFieldValue(value
 
 // usefulHeaders are the response headers that a model can use; they come first if there is no room
 // for all.
-var usefulHeaders = []string{"content-type", "location", "retry-after", "www-authenticate", "link", "etag", "last-modified", "content-length", "date"}
+var usefulHeaders = []string{
+	"content-type", "location", "retry-after", "www-authenticate", "link", "etag", "last-modified", "content-length",
+	"date",
+}
 
 // responseHeader returns the fields with lower-case names, repeated values joined by commas, up to
 // limit bytes.

@@ -62,7 +62,8 @@ func readHTML(address *url.URL, source string) article {
 	parser := readability.NewParser()
 	found, err := parser.ParseDocument(doc, address)
 	if err == nil && found.Node != nil {
-		a.title, a.author, a.site = plainLine(found.Title()), plainLine(found.Byline()), plainLine(found.SiteName())
+		a.title, a.author = plainLine(found.Title()), plainLine(found.Byline())
+		a.site = plainLine(found.SiteName())
 		if at, err := found.PublishedTime(); err == nil {
 			a.published = at.UTC().Format(time.RFC3339)
 		}
@@ -213,7 +214,8 @@ var toMarkdown = sync.OnceValue(func() *converter.Converter {
 		// The text is for a model: backslashes only cost. Escaping also takes quadratic time for
 		// some texts.
 		converter.WithEscapeMode(converter.EscapeModeDisabled),
-		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(), table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
+		converter.WithPlugins(base.NewBasePlugin(), commonmark.NewCommonmarkPlugin(),
+			table.NewTablePlugin(table.WithCellPaddingBehavior(table.CellPaddingBehaviorMinimal))))
 	for _, name := range []string{"form", "button", "fieldset", "nav"} {
 		c.Register.TagType(name, converter.TagTypeRemove, converter.PriorityStandard)
 	}

@@ -26,13 +26,20 @@ const (
 const searchSchema = `{"type":"object","properties":{
 "query":{"type":"string","minLength":1,"maxLength":1000,"description":"What to search for"},
 "numResults":{"type":"integer","minimum":1,"maximum":20,"default":5,"description":"How many results"},
-"type":{"type":"string","enum":["auto","keyword","neural"],"default":"auto","description":"keyword for exact words, neural for meaning; auto is right for most"},
-"category":{"type":"string","maxLength":50,"description":"Kind of pages, such as news, research paper, github, company, pdf"},
-"includeDomains":{"type":"array","items":{"type":"string","minLength":1,"maxLength":253},"maxItems":20,"description":"Only results of these domains"},
-"excludeDomains":{"type":"array","items":{"type":"string","minLength":1,"maxLength":253},"maxItems":20,"description":"No results of these domains"},
-"startPublishedDate":{"type":"string","maxLength":40,"description":"Only pages published on or after this date, such as 2026-01-31"},
-"endPublishedDate":{"type":"string","maxLength":40,"description":"Only pages published on or before this date, such as 2026-01-31"},
-"maxCharacters":{"type":"integer","minimum":100,"maximum":10000,"default":3000,"description":"Longest text of one result, in characters"}
+"type":{"type":"string","enum":["auto","keyword","neural"],"default":"auto",
+	"description":"keyword for exact words, neural for meaning; auto is right for most"},
+"category":{"type":"string","maxLength":50,
+	"description":"Kind of pages, such as news, research paper, github, company, pdf"},
+"includeDomains":{"type":"array","items":{"type":"string","minLength":1,"maxLength":253},"maxItems":20,
+	"description":"Only results of these domains"},
+"excludeDomains":{"type":"array","items":{"type":"string","minLength":1,"maxLength":253},"maxItems":20,
+	"description":"No results of these domains"},
+"startPublishedDate":{"type":"string","maxLength":40,
+	"description":"Only pages published on or after this date, such as 2026-01-31"},
+"endPublishedDate":{"type":"string","maxLength":40,
+	"description":"Only pages published on or before this date, such as 2026-01-31"},
+"maxCharacters":{"type":"integer","minimum":100,"maximum":10000,"default":3000,
+	"description":"Longest text of one result, in characters"}
 },"required":["query"],"additionalProperties":false}`
 
 type searchInput struct {
@@ -61,8 +68,8 @@ func newSearch(c Config, s searcher) tool {
 	return tool{
 		definition: toolkit.Definition{
 			Name: "webSearch",
-			Description: "Search the web. Use it for news, facts that may have changed, and whatever you are not sure of. " +
-				"Returns titles, addresses and texts; read a whole page with webContent.",
+			Description: "Search the web. Use it for news, facts that may have changed, and whatever you are not " +
+				"sure of. Returns titles, addresses and texts; read a whole page with webContent.",
 			Parameters: json.RawMessage(searchSchema),
 		},
 		run: t.run,
@@ -136,7 +143,8 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 func (in searchInput) query(now time.Time) (query, error) {
 	q := query{
 		text: plainLine(in.Query), limit: int(cmp.Or(in.NumResults, defaultResults)), kind: cmp.Or(in.Type, "auto"),
-		category: strings.ToLower(strings.TrimSpace(in.Category)), maxCharacters: int(cmp.Or(in.MaxCharacters, defaultMaxCharacters)), now: now,
+		category:      strings.ToLower(strings.TrimSpace(in.Category)),
+		maxCharacters: int(cmp.Or(in.MaxCharacters, defaultMaxCharacters)), now: now,
 	}
 	if q.text == "" {
 		return query{}, refuse("query: it is empty")
@@ -170,7 +178,8 @@ func domains(field string, list []string) ([]string, error) {
 		}
 		host, _, _ = strings.Cut(host, "/")
 		host = strings.TrimPrefix(strings.TrimPrefix(host, "*."), "www.")
-		if _, err := netip.ParseAddr(host); err == nil || !guard.PlainHost.MatchString(host) || !strings.Contains(host, ".") {
+		if _, err := netip.ParseAddr(host); err == nil || !guard.PlainHost.MatchString(host) ||
+			!strings.Contains(host, ".") {
 			return nil, refuse("%s[%d]: %.60q is not a domain", field, i, text)
 		}
 		if !slices.Contains(out, host) && len(out) < maxSearchedDomains {

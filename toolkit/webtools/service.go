@@ -58,7 +58,9 @@ func (s service) post(ctx context.Context, path string, body any, header http.He
 // errRefused is wrapped when a service answers 401 or 403.
 var errRefused = errors.New("access refused")
 
-func (s service) call(ctx context.Context, method, pathAndQuery string, body []byte, header http.Header, into any) error {
+func (s service) call(
+	ctx context.Context, method, pathAndQuery string, body []byte, header http.Header, into any,
+) error {
 	req, err := http.NewRequestWithContext(ctx, method, s.base.String()+pathAndQuery, bytes.NewReader(body))
 	if err != nil {
 		return refuse("the search could not be sent to %s", s.label)
@@ -91,14 +93,18 @@ func (s service) call(ctx context.Context, method, pathAndQuery string, body []b
 func (s service) refused(resp *http.Response, data []byte) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return &failure{fmt.Sprintf("%s refused access (%d); the operator must check its settings", s.label, resp.StatusCode), errRefused}
+		return &failure{
+			fmt.Sprintf("%s refused access (%d); the operator must check its settings", s.label, resp.StatusCode),
+			errRefused,
+		}
 	case http.StatusTooManyRequests:
 		return refuse("%s has had too many searches (429); wait before the next one", s.label)
 	case http.StatusPaymentRequired, 432, 433: // the last two are Tavily's plan limits
 		return refuse("the account at %s is used up (%d)", s.label, resp.StatusCode)
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
-		return refuse("%s redirects (%d) instead of answering; the operator must set its final address", s.label, resp.StatusCode)
+		return refuse("%s redirects (%d) instead of answering; the operator must set its final address", s.label,
+			resp.StatusCode)
 	}
 	answer := toolkit.First(plainLine(plainText(string(data))), 200)
 	if s.key != "" {

@@ -21,7 +21,9 @@ type searXNG struct{ service }
 var searXNGCategories = []string{"general", "news", "science", "it", "map", "social media"}
 
 // searXNGAliases are Exa's names for some of them.
-var searXNGAliases = map[string]string{"research paper": "science", "github": "it", "tweet": "social media", "publication": "science"}
+var searXNGAliases = map[string]string{
+	"research paper": "science", "github": "it", "tweet": "social media", "publication": "science",
+}
 
 func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 	values := url.Values{"q": {q.operators()}, "format": {"json"}}
@@ -46,14 +48,17 @@ func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 	}
 	if err := s.get(ctx, "/search", values, http.Header{}, &answer); err != nil {
 		if errors.Is(err, errRefused) {
-			return findings{}, refuse("SearXNG refused access; the operator must add json to search.formats in its settings.yml, and check its limiter")
+			return findings{}, refuse("SearXNG refused access; the operator must add json to search.formats in its " +
+				"settings.yml, and check its limiter")
 		}
 		return findings{}, err
 	}
 	var f findings
 	for _, r := range answer.Results {
 		author, _ := r.Author.(string)
-		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Author: author, Score: r.Score, Text: r.Content})
+		f.results = append(f.results, found{
+			Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Author: author, Score: r.Score, Text: r.Content,
+		})
 	}
 	for _, raw := range answer.Answers {
 		if text := searXNGAnswer(raw); text != "" {
@@ -112,7 +117,8 @@ func timeRange(start, now time.Time) string {
 type exa struct{ service }
 
 var exaCategories = []string{
-	"company", "research paper", "news", "pdf", "github", "tweet", "personal site", "linkedin profile", "financial report", "people",
+	"company", "research paper", "news", "pdf", "github", "tweet", "personal site", "linkedin profile",
+	"financial report", "people",
 }
 
 func (s exa) search(ctx context.Context, q query) (findings, error) {
@@ -166,8 +172,8 @@ func (s tavily) search(ctx context.Context, q query) (findings, error) {
 		StartDate      string   `json:"start_date,omitempty"`
 		EndDate        string   `json:"end_date,omitempty"`
 	}{
-		Query: q.text, MaxResults: q.limit, SearchDepth: "basic", Topic: "general", IncludeDomains: q.include, ExcludeDomains: q.exclude,
-		StartDate: stamp(q.start, time.DateOnly), EndDate: stamp(q.end, time.DateOnly),
+		Query: q.text, MaxResults: q.limit, SearchDepth: "basic", Topic: "general", IncludeDomains: q.include,
+		ExcludeDomains: q.exclude, StartDate: stamp(q.start, time.DateOnly), EndDate: stamp(q.end, time.DateOnly),
 	}
 	switch q.category {
 	case "news":
@@ -189,7 +195,8 @@ func (s tavily) search(ctx context.Context, q query) (findings, error) {
 	}
 	var f findings
 	for _, r := range answer.Results {
-		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Score: r.Score, Text: r.Content})
+		f.results = append(f.results,
+			found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Score: r.Score, Text: r.Content})
 	}
 	return f, nil
 }
@@ -206,10 +213,12 @@ const (
 func (s brave) search(ctx context.Context, q query) (findings, error) {
 	text := q.operators()
 	if len([]rune(text)) > maxBraveQuery || len(strings.Fields(text)) > maxBraveWords {
-		return findings{}, refuse("query: Brave takes %d characters and %d words at most, domains included", maxBraveQuery, maxBraveWords)
+		return findings{}, refuse("query: Brave takes %d characters and %d words at most, domains included",
+			maxBraveQuery, maxBraveWords)
 	}
 	values := url.Values{
-		"q": {text}, "count": {strconv.Itoa(q.limit)}, "text_decorations": {"false"}, "extra_snippets": {"true"}, "result_filter": {"web"},
+		"q": {text}, "count": {strconv.Itoa(q.limit)}, "text_decorations": {"false"}, "extra_snippets": {"true"},
+		"result_filter": {"web"},
 	}
 	if !q.start.IsZero() || !q.end.IsZero() {
 		start, end := q.start, q.end
@@ -232,13 +241,15 @@ func (s brave) search(ctx context.Context, q query) (findings, error) {
 			} `json:"results"`
 		} `json:"web"`
 	}
-	if err := s.get(ctx, "/res/v1/web/search", values, http.Header{"X-Subscription-Token": {s.key}}, &answer); err != nil {
+	if err := s.get(ctx, "/res/v1/web/search", values, http.Header{"X-Subscription-Token": {s.key}},
+		&answer); err != nil {
 		return findings{}, err
 	}
 	var f findings
 	for _, r := range answer.Web.Results {
 		texts := append([]string{r.Description}, r.ExtraSnippets...)
-		f.results = append(f.results, found{Title: r.Title, URL: r.URL, PublishedDate: r.PageAge, Text: strings.Join(texts, "\n")})
+		f.results = append(f.results,
+			found{Title: r.Title, URL: r.URL, PublishedDate: r.PageAge, Text: strings.Join(texts, "\n")})
 	}
 	return f, nil
 }

@@ -28,8 +28,8 @@ func mediaType(header http.Header, body []byte) string {
 	return sniffed
 }
 
-// packing returns how a body is compressed that the client has not unpacked, because it did not ask for it: gzip alone is
-// unpacked, and leaves the header. It is empty if the body is not compressed.
+// packing returns how a body is compressed that the client has not unpacked, because it did not ask for it: gzip alone
+// is unpacked, and leaves the header. It is empty if the body is not compressed.
 func packing(header http.Header) string {
 	if packing := header.Get("Content-Encoding"); !strings.EqualFold(packing, "identity") {
 		return packing
@@ -48,14 +48,16 @@ func describe(header http.Header, body []byte) string {
 // textual are the media types outside text/ that contain text.
 var textual = map[string]bool{
 	"application/json": true, "application/xml": true, "application/javascript": true, "application/ecmascript": true,
-	"application/x-javascript": true, "application/x-ndjson": true, "application/ndjson": true, "application/jsonl": true,
-	"application/yaml": true, "application/x-yaml": true, "application/toml": true, "application/sql": true, "application/graphql": true,
-	"application/x-www-form-urlencoded": true, "application/x-sh": true, "application/rtf": true, "application/csv": true,
-	"application/xhtml+xml": true, "image/svg+xml": true, "message/rfc822": true, "application/sdp": true,
+	"application/x-javascript": true, "application/x-ndjson": true, "application/ndjson": true,
+	"application/jsonl": true, "application/yaml": true, "application/x-yaml": true, "application/toml": true,
+	"application/sql": true, "application/graphql": true, "application/x-www-form-urlencoded": true,
+	"application/x-sh": true, "application/rtf": true, "application/csv": true, "application/xhtml+xml": true,
+	"image/svg+xml": true, "message/rfc822": true, "application/sdp": true,
 }
 
 func isTextual(mediaType string) bool {
-	return strings.HasPrefix(mediaType, "text/") || textual[mediaType] || strings.HasSuffix(mediaType, "+json") || strings.HasSuffix(mediaType, "+xml")
+	return strings.HasPrefix(mediaType, "text/") || textual[mediaType] || strings.HasSuffix(mediaType, "+json") ||
+		strings.HasSuffix(mediaType, "+xml")
 }
 
 func isHTML(mediaType string) bool {

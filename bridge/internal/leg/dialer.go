@@ -39,7 +39,7 @@ type Dialer struct {
 	ClientPlays func() bool
 	Later       func(work func(ending <-chan struct{})) // see Dial
 	// Ended records how long a session was that is billed by its length, see Dial.
-	Ended func(rec records.Leg, route session.Route, length time.Duration, told bool)
+	Ended func(rec records.Leg, route session.Route, length time.Duration, reported bool)
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
 	// Told returns what a client is told about a dial that failed; nil tells nothing.
@@ -72,7 +72,9 @@ type Whole func(ctx context.Context) (session.Whole, error)
 
 // Dial makes a session. It calls created with the session's record before media flows, and fails if created does. The
 // history is read after that. refused is that of Dial.
-func (d *Dialer) Dial(ctx context.Context, gen int, whole Whole, history History, refused string, created func(records.Leg) error) (*Session, error) {
+func (d *Dialer) Dial(
+	ctx context.Context, gen int, whole Whole, history History, refused string, created func(records.Leg) error,
+) (*Session, error) {
 	l := d.newSession(gen, nil)
 	handlers := upstreamHandlers(gen, d.Post)
 	if gen == 1 {
@@ -80,14 +82,16 @@ func (d *Dialer) Dial(ctx context.Context, gen int, whole Whole, history History
 	}
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
-		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays, Later: d.Later, Refused: refused,
+		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays,
+		Later: d.Later, Refused: refused,
 		Whole: func(ctx context.Context, route session.Route) (realtime.Settings, error) {
 			w, err := whole(ctx)
 			return w.Of(route), err
 		},
-		Ended: func(length time.Duration, told bool) { d.Ended(l.Record, l.Route, length, told) },
+		Ended: func(length time.Duration, reported bool) { d.Ended(l.Record, l.Route, length, reported) },
 		Use: func(upstream Upstream, route session.Route) {
-			l.upstream, l.Route, l.Record.Upstream = upstream, route, upstream.Name()
+			l.upstream, l.Route = upstream, route
+			l.Record.Upstream = upstream.Name()
 		},
 		Created: func(id string) error {
 			l.Record.UpstreamID = id
@@ -117,7 +121,10 @@ type Dialed struct {
 
 // Begin is Dial in the background, within DialTimeout. ended gets the record of a session that was created although the
 // dial failed.
-func (d *Dialer) Begin(ctx context.Context, gen int, whole Whole, history History, refused string, created func(context.Context, records.Leg) error, ended func(records.Leg)) *Dialing {
+func (d *Dialer) Begin(
+	ctx context.Context, gen int, whole Whole, history History, refused string,
+	created func(context.Context, records.Leg) error, ended func(records.Leg),
+) *Dialing {
 	ctx, cancel := context.WithTimeoutCause(ctx, DialTimeout, ErrDialTimeout)
 	dialing := &Dialing{gen, cancel, make(chan Dialed, 1)}
 	go func() {
@@ -143,9 +150,10 @@ func (d *Dialing) Cancel() *Session {
 }
 
 func (d *Dialer) newSession(gen int, leg UpstreamLeg) *Session {
-	return &Session{Gen: gen, Leg: leg, upstream: d.Upstream, dialer: d, out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
-		CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
-	}}
+	return &Session{Gen: gen, Leg: leg, upstream: d.Upstream, dialer: d,
+		out: newOutbox("upstream", d.Log, func(int) {}), Record: records.Leg{
+			CallID: d.CallID, Generation: int64(gen), Upstream: d.Upstream.Name(), StartedAt: time.Now(),
+		}}
 }
 
 // start runs the goroutines. The model's audio goes to dst, as far as l.flow lets it through.
@@ -217,7 +225,8 @@ func (d *Dialer) failed(gen int, err error) session.UpstreamDialFailed {
 	}
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		refusal := realtime.Error{Type: e.Type, Code: e.Code}
-		in.Fatal = refusal.Fatal() || e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
+		in.Fatal = refusal.Fatal() ||
+			e.Status >= 400 && e.Status < 500 && e.Status != 408 && e.Status != 409 && e.Status != 429
 		in.RetryAfter = e.RetryAfter
 	}
 	return in

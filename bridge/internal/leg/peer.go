@@ -22,8 +22,8 @@ type Peer interface {
 // Post passes an input to the call. While the call is behind, it waits, which makes the remote wait.
 type Post func(session.Input)
 
-// maxEventValues limits the values of a browser's event, each of which takes hundreds of bytes once it is decoded: an event
-// is decoded several times.
+// maxEventValues limits the values of a browser's event, each of which takes hundreds of bytes once it is decoded: an
+// event is decoded several times.
 const maxEventValues = 20_000
 
 // BrowserHandlers passes the events of a browser's connection to the call.

@@ -124,7 +124,10 @@ func (s *Sessions) Add(r Dialed) []session.Input {
 	}
 	s.byGen[r.gen] = r.session
 	r.session.start(s.ctx, s.wiring.ToUser)
-	dialed := session.UpstreamDialed{Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize(), Can: r.session.Leg.Can(), Route: r.session.Route}
+	dialed := session.UpstreamDialed{
+		Gen: r.gen, ID: r.session.Leg.ID(), Limit: r.session.Leg.MaxMessageSize(), Can: r.session.Leg.Can(),
+		Route: r.session.Route,
+	}
 	return append([]session.Input{dialed}, early...)
 }
 
@@ -187,11 +190,12 @@ func (s *Sessions) AwaitSound(e session.AwaitSound) {
 	})
 }
 
-// timed are in the events that say when the caller has begun to speak, and has stopped, and in those that end what the model says,
-// or a part of it.
+// timed are in the events that say when the caller has begun to speak, and has stopped, and in those that end what the
+// model says, or a part of it.
 var timed = [][]byte{[]byte(`"input_audio_buffer.speech_st`), []byte(`.done"`), []byte(`"conversation.item.truncated"`)}
 
-// Time adds to an event of an upstream session what its driver says about the sound of its item, and of the speech in it.
+// Time adds to an event of an upstream session what its driver says about the sound of its item, and of the speech in
+// it.
 func (s *Sessions) Time(in session.Input) session.Input {
 	e, ok := in.(session.UpstreamEvent)
 	if !ok || s.byGen[e.Gen] == nil {

@@ -29,12 +29,13 @@ type Dial struct {
 	Refused string
 	// Use is called by a driver that stands for several upstreams, before it dials one of them.
 	Use func(upstream Upstream, route session.Route)
-	// Whole returns the session with all that it will be configured with, for a driver whose upstream takes it at creation.
+	// Whole returns the session with all that it will be configured with, for a driver whose upstream takes it at
+	// creation.
 	Whole func(ctx context.Context, route session.Route) (realtime.Settings, error)
 	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
 	Owner string
-	// History provides the messages that the model should know. A driver reads it after Created, unless its upstream takes
-	// them at creation; if they are events, it returns them from [UpstreamLeg.Opening].
+	// History provides the messages that the model should know. A driver reads it after Created, unless its upstream
+	// takes them at creation; if they are events, it returns them from [UpstreamLeg.Opening].
 	History History
 	// ItemPrefix begins the ids of items made from History and by [UpstreamLeg.Append]; no other
 	// items have such ids.
@@ -45,8 +46,9 @@ type Dial struct {
 	// Created is called with the upstream's id of the session, before any media flows, so that
 	// it can be saved: a session left by a crash can then be hung up.
 	Created func(id string) error
-	// Ended takes how long a session was that is billed by its length, once that is known; told means that the upstream has said so.
-	Ended func(length time.Duration, told bool)
+	// Ended takes how long a session was that is billed by its length, once that is known; reported means that the
+	// upstream has said so.
+	Ended func(length time.Duration, reported bool)
 	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
 	ClientPlays func() bool
 	// Later does work that outlives Dial: to hang up a session that nobody will use, perhaps one that the upstream
@@ -54,8 +56,8 @@ type Dial struct {
 	Later func(work func(ending <-chan struct{}))
 }
 
-// History reads the end of a thread, oldest first, once the thread belongs to the call, and everything that the previous call said is
-// saved.
+// History reads the end of a thread, oldest first, once the thread belongs to the call, and everything that the
+// previous call said is saved.
 type History func(ctx context.Context) ([]thread.Message, error)
 
 // Timed is an Upstream whose sessions are billed by their length.
@@ -64,14 +66,14 @@ type Timed interface {
 	HangUpTimed(ctx context.Context, id string) (time.Duration, error)
 }
 
-// Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of, and how long the model's is. Sessions
-// count what they were sent, however long it was held before.
+// Timer is an UpstreamLeg that knows when the caller's sound came that the session speaks of, and how long the model's
+// is. Sessions count what they were sent, however long it was held before.
 type Timer interface {
-	// Sound returns how long the sound of an item is, as far as it has come; zero if that is not known. It may be called on any
-	// goroutine.
+	// Sound returns how long the sound of an item is, as far as it has come; zero if that is not known. It may be
+	// called on any goroutine.
 	Sound(itemID string) time.Duration
-	// Said returns when sound came that has a place in all that the session has heard, and how much later, if any, it was sent; ok is
-	// false if nothing that was sent has that place. It may be called on any goroutine.
+	// Said returns when sound came that has a place in all that the session has heard, and how much later, if any, it
+	// was sent; ok is false if nothing that was sent has that place. It may be called on any goroutine.
 	Said(place time.Duration) (at time.Time, late time.Duration, ok bool)
 }
 

@@ -23,14 +23,15 @@ func shown(yes bool) audience {
 
 // sideband is a connection without sound beside the browser, from an application's server.
 type sideband struct {
-	id   int
-	told bool // it has its session: events may follow
+	id       int
+	welcomed bool // it has its session: events may follow
 }
 
 // mark begins the event_id of a sideband's event here: no id that was read from JSON has a byte that is not UTF-8.
 const mark = "\xff"
 
-// asker returns the event_id of an event together with which sideband sent it, 0 for the browser: an answer finds its way.
+// asker returns the event_id of an event together with which sideband sent it, 0 for the browser: an answer finds its
+// way.
 func asker(side int, eventID string) string {
 	if side == 0 {
 		return eventID

@@ -7,7 +7,8 @@ import (
 	"voicebridge/realtime"
 )
 
-// dialed takes the success of a dial: of the first session, for which the call could not wait, or of one that replaces it.
+// dialed takes the success of a dial: of the first session, for which the call could not wait, or of one that replaces
+// it.
 func (s *State) dialed(in UpstreamDialed) {
 	if s.phase != starting || in.Gen != s.up.gen {
 		s.renewal.dialed(in)
@@ -19,8 +20,9 @@ func (s *State) dialed(in UpstreamDialed) {
 	s.configureEarly()
 }
 
-// configureEarly sends the first session its settings with the opening of the channel, one round trip before it can have
-// announced itself, as OpenAI's own client does. A history waits: nothing says that a conversation is there before that.
+// configureEarly sends the first session its settings with the opening of the channel, one round trip before it can
+// have announced itself, as OpenAI's own client does. A history waits: nothing says that a conversation is there before
+// that.
 func (s *State) configureEarly() {
 	if s.phase == starting && s.up.stage == dialing && s.up.can.Early && len(s.History) == 0 {
 		s.up.stage = configuring
@@ -33,7 +35,8 @@ func (s *State) configureEarly() {
 func (s *State) adopt() {
 	if to := s.up.route; to.Name != "" {
 		s.Session = s.Session.With(to)
-		s.record.Upstream, s.record.Model, s.record.Voice = to.Name, s.Session.Model, s.Session.Voice
+		s.record.Upstream, s.record.Model = to.Name, s.Session.Model
+		s.record.Voice = s.Session.Voice
 	}
 	s.record.UpstreamCallID = s.up.id
 	s.saveCall()

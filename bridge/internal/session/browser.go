@@ -38,7 +38,8 @@ func (s *State) browserGone(why EndReason, grace time.Duration) {
 		s.end(why)
 		return
 	}
-	s.away, s.browserLeg.by, s.browserLeg.why = true, s.now.Add(grace), why
+	s.away, s.browserLeg.by = true, s.now.Add(grace)
+	s.browserLeg.why = why
 	s.do(Gate{Open: false})
 	if s.listening() {
 		s.playback.stopUnheard(s.answers.active, s.playback.playing)
@@ -70,12 +71,13 @@ func (s *State) browserJoined(in BrowserJoined) {
 	if s.phase >= draining {
 		return
 	}
-	s.browserLeg.gen, s.browserLeg.connected, s.BrowserLimit, s.BrowserPlays = in.Gen, false, in.Limit, in.Plays
+	s.browserLeg.gen, s.browserLeg.connected = in.Gen, false
+	s.BrowserLimit, s.BrowserPlays = in.Limit, in.Plays
 	if s.away {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost
 	}
-	delete(s.view.told, 0)
+	delete(s.view.shown, 0)
 	s.sendTo(0, s.view.session(0), false)
 	s.sendTo(0, s.view.redacted(s.view.updated, 0), false)
 	s.speech.heldTill = time.Time{} // nobody holds the button there
@@ -105,6 +107,7 @@ func (s *State) welcome(side int) {
 func (s *State) readyEvent() readyEvent {
 	can := s.up.can
 	return readyEvent{
-		Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed), Images: can.Images, Duplex: can.Duplex,
+		Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed),
+		Images: can.Images, Duplex: can.Duplex,
 	}
 }

@@ -49,7 +49,8 @@ func (c *clientTools) acceptable(clientID string, defs []toolkit.Definition, wai
 			if other != 0 {
 				whose = "another application"
 			}
-			c.refuse(clientID, taken, fmt.Sprintf("The client tool %q is left out: a tool of %s has this name.", d.Name, whose), param)
+			c.refuse(clientID, taken,
+				fmt.Sprintf("The client tool %q is left out: a tool of %s has this name.", d.Name, whose), param)
 			continue
 		}
 		if slices.ContainsFunc(good, func(o toolkit.Definition) bool { return o.Name == d.Name }) {

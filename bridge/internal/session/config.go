@@ -34,8 +34,8 @@ type Defaults struct {
 	Voice string `yaml:"voice" default:"marin" min:"1" env:"VOICEBRIDGE_REALTIME_VOICE,VOICEBRIDGE_VOICE"`
 	// Model that transcribes what the user says.
 	TranscriptionModel string `yaml:"transcription_model" default:"gpt-transcribe" min:"1" env:"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL,VOICEBRIDGE_TRANSCRIPTION_MODEL"`
-	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call began,
-	// {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
+	// What the assistant is told. Leave it out for the built-in text. {{date}} and {{time}} stand for when the call
+	// began, {{user}} for the user's name: the owner of the token, or the claim `name` of a JWT.
 	Instructions string `yaml:"instructions" max:"32768"`
 	// Whether a client may set the instructions of its own calls.
 	AllowClientInstructions bool          `yaml:"allow_client_instructions"`
@@ -67,8 +67,8 @@ func (d Defaults) With(r Route) Defaults {
 
 // Limits are when calls begin and end.
 type Limits struct {
-	// When a client gets its answer: `at_once` does not wait for an upstream that was reached in the last five minutes, whose
-	// refusal then comes as an event in the call; `after_upstream` waits until the upstream has taken the call.
+	// When a client gets its answer: `at_once` does not wait for an upstream that was reached in the last five minutes,
+	// whose refusal then comes as an event in the call; `after_upstream` waits until the upstream has taken the call.
 	Answer string `yaml:"answer" default:"at_once" enum:"at_once,after_upstream"`
 	// How long before its end an upstream session is replaced by another; 0: only once it has ended.
 	RenewBefore time.Duration `yaml:"renew_before_minutes" default:"10" min:"0" max:"1440"`
@@ -113,8 +113,8 @@ type Config struct {
 	Greeting string
 	// Announcement is what the model says before that in any case; empty for nothing.
 	Announcement string
-	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as is
-	// UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
+	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as
+	// is UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int
 	// KeepSound means that the call is to be recorded.
 	KeepSound bool
@@ -138,13 +138,14 @@ type Config struct {
 	NewID func(now time.Time, n int) string
 }
 
-// Capabilities are what an upstream session can, beyond speaking, listening and calling tools. The zero value is nothing.
+// Capabilities are what an upstream session can, beyond speaking, listening and calling tools. The zero value is
+// nothing.
 type Capabilities struct {
-	// OutputBuffer means that it reports with output_audio_buffer events what is heard, and takes output_audio_buffer.clear.
-	// Without it what was heard is estimated.
+	// OutputBuffer means that it reports with output_audio_buffer events what is heard, and takes
+	// output_audio_buffer.clear. Without it what was heard is estimated.
 	OutputBuffer bool
-	// Truncation means that it takes conversation.item.truncate, by which it learns what was heard of an interrupted answer
-	// unless TruncatesItself: it shortens the answer in its conversation on its own.
+	// Truncation means that it takes conversation.item.truncate, by which it learns what was heard of an interrupted
+	// answer unless TruncatesItself: it shortens the answer in its conversation on its own.
 	Truncation, TruncatesItself bool
 	// Deletion means that it takes conversation.item.delete. Otherwise it forgets by being replaced.
 	Deletion bool
@@ -154,11 +155,12 @@ type Capabilities struct {
 	ResponseSettings bool
 	// Early means that it takes its settings before it has announced itself.
 	Early bool
-	// Duplex means that it listens, speaks and has work done at the same time: several responses may be made at once, those that are
-	// spoken cost what the session does, which is billed by its length, and words may come after the end of what they belong to.
+	// Duplex means that it listens, speaks and has work done at the same time: several responses may be made at once,
+	// those that are spoken cost what the session does, which is billed by its length, and words may come after the end
+	// of what they belong to.
 	Duplex bool
-	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their results
-	// are told as history.
+	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their
+	// results are told as history.
 	CallItems bool
 }
 
@@ -177,8 +179,10 @@ const (
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
 	saidWait             = 5 * time.Second         // for an answer to be said that was written
-	serverCreateWait     = time.Second             // for an application's server to ask for the answer to a tool's result
-	clientCreateWait     = 2 * time.Second         // for a client's response.create or cancel after the end of the answer that it means
+	// for an application's server to ask for the answer to a tool's result
+	serverCreateWait = time.Second
+	// for a client's response.create or cancel after the end of the answer that it means
+	clientCreateWait = 2 * time.Second
 )
 
 // Limits on what a call holds.

@@ -71,7 +71,7 @@ func (c *core) broadcast(data []byte, draft bool) {
 // beside sends an event to the sidebands.
 func (c *core) beside(data []byte, draft bool) {
 	for _, side := range c.sidebands {
-		if side.told {
+		if side.welcomed {
 			c.sendTo(side.id, data, draft)
 		}
 	}

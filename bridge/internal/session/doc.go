@@ -14,8 +14,8 @@
 //	               transcript.go                  items and messages, in their order
 //	         upstream.go  core.go                 the events that are sent, and []Effect
 //
-// Each of the parts owns its data, and has the methods that need it. What involves several of them is a method of State.
-// A file uses only those below it, so that following an event always leads downwards.
+// Each of the parts owns its data, and has the methods that need it. What involves several of them is a method of
+// State. A file uses only those below it, so that following an event always leads downwards.
 //
 // What belongs to the conversation outlives an upstream session: the transcript, the tool calls,
 // what was heard, what waits for an answer. What belongs to one upstream session is an [upstream].

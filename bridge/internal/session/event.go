@@ -89,7 +89,8 @@ type (
 		CostUSD    *float64        `json:"cost_usd,omitempty"` // if the model's price is known
 	}
 	toolEvent struct {
-		Type       string           `json:"type,omitempty"` // bridge.tool.started, progress, done, failed, approval_required
+		// bridge.tool.started, progress, done, failed, approval_required
+		Type       string           `json:"type,omitempty"`
 		ToolCallID string           `json:"tool_call_id"`
 		Name       string           `json:"name"`              // the name of the tool, as the model knows it
 		Executor   toolkit.Executor `json:"executor"`          // app, mcp or client

@@ -13,8 +13,8 @@ import (
 	"voicebridge/thread"
 )
 
-// browser takes one event of the browser or a sideband. Nothing in it reaches the upstream unless a case lets it through, and then in
-// a new event.
+// browser takes one event of the browser or a sideband. Nothing in it reaches the upstream unless a case lets it
+// through, and then in a new event.
 func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
@@ -30,7 +30,8 @@ func (s *State) browser(in BrowserEvent) {
 		return
 	}
 	if utf8.RuneCountInString(ev.EventID) > realtime.MaxEventID {
-		s.refuse(nameless, "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", realtime.MaxEventID), "event_id")
+		s.refuse(nameless, "invalid_value", fmt.Sprintf("event_id is longer than %d characters.", realtime.MaxEventID),
+			"event_id")
 		return
 	}
 	ev.EventID = asker(in.Side, ev.EventID)
@@ -39,7 +40,8 @@ func (s *State) browser(in BrowserEvent) {
 		limit = maxResponse
 	}
 	if n := max(len(ev.Response), len(ev.ResponseID)); n > limit {
-		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, limit), "response")
+		s.refuse(ev.EventID, "event_too_large", fmt.Sprintf("The response has %d bytes; the limit is %d.", n, limit),
+			"response")
 		return
 	}
 	if ev.Malformed != nil {
@@ -53,7 +55,8 @@ func (s *State) browser(in BrowserEvent) {
 		s.view.retrieve(ev)
 	default:
 		switch {
-		case s.phase == live && s.up.gone && (ev.Type == realtime.TypeResponseCancel || ev.Type == realtime.TypeOutputBufferClear):
+		case s.phase == live && s.up.gone &&
+			(ev.Type == realtime.TypeResponseCancel || ev.Type == realtime.TypeOutputBufferClear):
 			s.answers.notAgain() // the answer is over already
 		case s.mustWait(ev) && !s.isForTool(ev):
 			s.texts.postpone(ev, in)
@@ -74,10 +77,11 @@ func eventIDOf(data []byte) string {
 	return o.EventID
 }
 
-// mustWait reports whether an event has to wait for the session: a commit also for what the caller has said in push to talk
-// while there was none, and what follows the commit with it.
+// mustWait reports whether an event has to wait for the session: a commit also for what the caller has said in push to
+// talk while there was none, and what follows the commit with it.
 func (s *State) mustWait(ev realtime.Event) bool {
-	return !s.listening() || s.renewal.releasing && (ev.Type == realtime.TypeInputCommit || len(s.texts.backlog.events) > 0)
+	return !s.listening() ||
+		s.renewal.releasing && (ev.Type == realtime.TypeInputCommit || len(s.texts.backlog.events) > 0)
 }
 
 // isForTool reports whether an event is about a tool call, which goes on while the upstream is
@@ -105,7 +109,8 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		}
 		fields, refused := readResponse(ev.Response, who)
 		if refused != "" {
-			s.refuse(ev.EventID, codeNotAllowed, "In response only "+strings.Join(responseFields(who), ", ")+" are allowed.", refused)
+			s.refuse(ev.EventID, codeNotAllowed,
+				"In response only "+strings.Join(responseFields(who), ", ")+" are allowed.", refused)
 			return
 		}
 		if list, ok := fields[setTools]; ok {
@@ -156,12 +161,13 @@ func (s *State) refuseType(ev realtime.Event) {
 	s.refuse(ev.EventID, codeNotAllowed, fmt.Sprintf("The event type %q is not allowed.", clip(ev.Type)), "type")
 }
 
-// deleteItem takes conversation.item.delete: the model forgets the item, and no session is told of its message again, which
-// stays in the thread.
+// deleteItem takes conversation.item.delete: the model forgets the item, and no session is told of its message again,
+// which stays in the thread.
 func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.raw.Type == "" || s.tools.hides(&it.raw, in.Side) {
-		s.refuse(ev.EventID, "item_delete_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
+		s.refuse(ev.EventID, "item_delete_invalid_item_id",
+			fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
 	if r := it.message.of(); r != nil && slices.Contains(in.Told.Held, r.id) { // an answer of which nothing was heard
@@ -181,12 +187,13 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 	s.view.deleted(it.id)
 }
 
-// truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it, or
-// has cut the answer shorter on its own, the answer is ours.
+// truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it,
+// or has cut the answer shorter on its own, the answer is ours.
 func (s *State) truncate(ev realtime.Event, told Told) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
-		s.refuse(ev.EventID, "item_truncate_invalid_item_id", fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
+		s.refuse(ev.EventID, "item_truncate_invalid_item_id",
+			fmt.Sprintf("There is no spoken answer %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
 	if ev.AudioEndMS < 0 {
@@ -214,14 +221,18 @@ func (s *State) tellTruncated(it *item, heard int64) {
 	if end := it.message.meta.AudioEndMS; end != nil {
 		heard = *end
 	}
-	s.notify(truncatedEvent{Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: it.id, AudioEndMS: heard})
+	s.notify(truncatedEvent{
+		Type: realtime.TypeItemTruncated, EventID: s.ownEventID(), ItemID: it.id, AudioEndMS: heard,
+	})
 }
 
-// cancelAnswer takes response.cancel. The answers that a client hears, or has not been told the end of, end for it even if
-// they are complete; an answer that it was not told of is not meant. One that has ended while the client's event was on its
-// way is as the client wants it, so no error says that there is none: the upstream and a client stop for the same speech.
+// cancelAnswer takes response.cancel. The answers that a client hears, or has not been told the end of, end for it even
+// if they are complete; an answer that it was not told of is not meant. One that has ended while the client's event was
+// on its way is as the client wants it, so no error says that there is none: the upstream and a client stop for the same
+// speech.
 func (s *State) cancelAnswer(ev realtime.Event, told Told) {
-	meant := slices.DeleteFunc(slices.Clone(told.Held), func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
+	meant := slices.DeleteFunc(slices.Clone(told.Held),
+		func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
 	switch {
 	case len(meant) > 0:
 	case s.answers.justEnded(told):
@@ -239,8 +250,8 @@ func (s *State) cancelAnswer(ev realtime.Event, told Told) {
 	}
 }
 
-// silence ends an answer that is heard, for a client that plays by its own clock: at once there, as why says, and with the
-// upstream, unless the next answer would be lost with it.
+// silence ends an answer that is heard, for a client that plays by its own clock: at once there, as why says, and with
+// the upstream, unless the next answer would be lost with it.
 func (s *State) silence(id, why string) {
 	s.sendTo(0, encode(map[string]any{"type": why, "response_id": id}), false)
 	isNext := func(r *response) bool { return r.id != id && len(r.messages) > 0 }
@@ -294,7 +305,8 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 	case it.Type == realtime.ItemMessage && in.Server && slices.Contains(roles, thread.Role(it.Role)):
 		s.texts.fromBrowser(ev, it, in, false)
 	default:
-		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.", "item")
+		s.refuse(ev.EventID, codeNotAllowed, "Only messages of the user and outputs of client tools can be created.",
+			"item")
 	}
 }
 

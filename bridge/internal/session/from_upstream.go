@@ -131,7 +131,8 @@ func (s *State) updated(ev *event) (who audience) {
 
 // ready begins the live part of a call: the first session is configured.
 func (s *State) ready() {
-	s.phase, s.up.stage, s.up.began = live, ready, s.now
+	s.phase, s.up.stage = live, ready
+	s.up.began = s.now
 	if e := s.complaint; e != nil {
 		s.complaint = nil
 		s.sendError(*e)
@@ -187,7 +188,7 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 	if e == nil {
 		return true
 	}
-	switch own, known := s.up.sent[e.EventID]; {
+	switch own, ours := s.up.sent[e.EventID]; {
 	case e.Code == codeSessionExpired:
 		s.lost(EndSessionExpired)
 	case e.Fatal():
@@ -202,11 +203,12 @@ func (s *State) upstreamError(e *realtime.Error) (visible bool) {
 		}
 		s.sendError(*e, own.clientOf())
 		s.giveUp(EndUpstreamRefused)
-	case known:
+	case ours:
 		s.ownError(own, e)
 	case strings.HasPrefix(e.EventID, ownPrefix):
 		if strings.HasPrefix(e.EventID, ReplayPrefix) {
-			s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+			s.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param,
+				"error", e.Message)
 		}
 	case e.EventID == "" && e.Code == codeActiveResponse && s.answers.create != nil:
 		s.answers.createRefused("", e)
@@ -234,7 +236,8 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)
 	case sentTruncate:
-		if it := s.transcript.items[own.itemID]; it != nil && it.message != nil && it.message.exact { // it was cut shorter already
+		// it was cut shorter already
+		if it := s.transcript.items[own.itemID]; it != nil && it.message != nil && it.message.exact {
 			s.tellTruncated(it, 0)
 			return
 		}
@@ -258,8 +261,10 @@ func (s *State) outputEvent(ev *event, it *item) {
 		s.responseDone(ev)
 	case realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone:
 		s.outputItem(ev, it)
-	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta, realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld,
-		realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta, realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
+	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta,
+		realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld,
+		realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta,
+		realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
 		if m := s.answers.messageOf(ev, it); m != nil {
 			s.playback.words(m, ev)
 		}
@@ -348,7 +353,9 @@ func (s *State) responseLost() {
 		s.answers.activeBy = time.Time{}
 		return
 	}
-	s.endResponse(r, &realtime.Response{ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"}})
+	s.endResponse(r, &realtime.Response{
+		ID: r.id, Status: realtime.ResponseFailed, StatusDetails: realtime.StatusDetails{Reason: "response_timeout"},
+	})
 	s.answers.tellDone(r)
 }
 

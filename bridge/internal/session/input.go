@@ -45,8 +45,8 @@ type Told struct {
 }
 
 type (
-	// UpstreamEvent is a message of an upstream session. Said is nil if it does not speak of sound, or nobody knows when
-	// that came. Sound is how long its item is spoken, as far as that has come; zero if nobody knows.
+	// UpstreamEvent is a message of an upstream session. Said is nil if it does not speak of sound, or nobody knows
+	// when that came. Sound is how long its item is spoken, as far as that has come; zero if nobody knows.
 	UpstreamEvent struct {
 		Gen   int
 		Data  []byte
@@ -112,8 +112,8 @@ type (
 		// Told is what a client is told, if the call cannot begin without this session.
 		Told realtime.Error
 	}
-	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent what the
-	// caller had said before.
+	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent
+	// what the caller had said before.
 	HeldSent struct{ Gen int }
 	// SoundSent is when the first audio of a response was sent to the caller.
 	SoundSent struct {

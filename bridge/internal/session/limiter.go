@@ -90,7 +90,10 @@ func (l *limiter) check() {
 			l.warned[b.scope] = true
 			warning := budgetEvent{Type: "bridge.budget.warning", Scope: b.scope, SpentUSD: b.spent, LimitUSD: b.limit}
 			l.notify(warning)
-			l.save(persistence.PutHook{ID: l.newID(), Type: hooked.BudgetWarning, Data: encode(hookWarning{l.CallID, warning.Scope, warning.SpentUSD, warning.LimitUSD})})
+			l.save(persistence.PutHook{
+				ID: l.newID(), Type: hooked.BudgetWarning,
+				Data: encode(hookWarning{l.CallID, warning.Scope, warning.SpentUSD, warning.LimitUSD}),
+			})
 		}
 		if b.spent >= b.limit {
 			l.mustEnd = EndBudget

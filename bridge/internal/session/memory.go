@@ -11,8 +11,8 @@ import (
 type memory struct {
 	entries []entry
 	limit   int // how many messages a session gets
-	// known are the messages that existed before the call, including those forgotten since.
-	known map[string]bool
+	// ids are those of the messages that existed before the call, including those forgotten since.
+	ids map[string]bool
 }
 
 // entry is a message of the thread: of this call, or from before it.
@@ -23,9 +23,9 @@ type entry struct {
 }
 
 func newMemory(history []thread.Message, limit int) memory {
-	m := memory{limit: limit, known: make(map[string]bool)}
+	m := memory{limit: limit, ids: make(map[string]bool)}
 	for i := range history {
-		m.known[history[i].ID] = true
+		m.ids[history[i].ID] = true
 		m.entries = append(m.entries, entry{id: history[i].ID, old: &history[i]})
 	}
 	return m
@@ -40,10 +40,10 @@ func (m *memory) merge(messages []thread.Message) (added []thread.Message) {
 			at = i + 1
 			continue
 		}
-		if m.known[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == thread.StatusInProgress {
+		if m.ids[msg.ID] || msg.Metadata.CallID != "" || msg.Metadata.Status == thread.StatusInProgress {
 			continue
 		}
-		m.known[msg.ID] = true
+		m.ids[msg.ID] = true
 		m.entries = slices.Insert(m.entries, at, entry{id: msg.ID, old: &msg})
 		at++
 		added = append(added, msg)
@@ -57,7 +57,8 @@ func (m *memory) add(msg *message, at persistence.Place) {
 	if at.How == persistence.PlaceAfter && at.After == "" {
 		i = 0
 	} else if at.How == persistence.PlaceAfter {
-		// A message after one that is not known goes to the end. Before one without an item there is the one that it follows.
+		// A message after one that is not known goes to the end. Before one without an item there is the one that it
+		// follows.
 		for n, e := range slices.Backward(m.entries) {
 			if e.id == at.After || e.mine.ends(at.After) {
 				i = n + 1
@@ -77,8 +78,8 @@ const spareEntries = 64
 // ends reports whether id is that of a message without an item that follows m.
 func (m *message) ends(id string) bool { return m != nil && m.after == id }
 
-// forget drops the messages for which keep is false. The upstream puts what comes next right after those it keeps; in the
-// thread it comes after the dropped ones that follow them.
+// forget drops the messages for which keep is false. The upstream puts what comes next right after those it keeps; in
+// the thread it comes after the dropped ones that follow them.
 func (m *memory) forget(keep func(*message) bool) {
 	var kept *message
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
@@ -154,7 +155,8 @@ func (e entry) message() (thread.Message, bool) {
 	if string(m.meta.Extra[thread.MetadataDeleted]) == "true" {
 		return thread.Message{}, false
 	}
-	tools := slices.DeleteFunc(slices.Clone(m.tools), func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
+	tools := slices.DeleteFunc(slices.Clone(m.tools),
+		func(p thread.Part) bool { return p.State == thread.ToolInputAvailable })
 	if m.text() == "" && len(tools)+len(m.files) == 0 {
 		return thread.Message{}, false
 	}

@@ -53,7 +53,8 @@ type message struct {
 	// after is the id of a message that follows this one and has no item: a text that the upstream
 	// refused, or one written by a tool.
 	after string
-	// past means that it was in the thread when the context was last reset: what comes next comes after all such messages.
+	// past means that it was in the thread when the context was last reset: what comes next comes after all such
+	// messages.
 	past bool
 }
 
@@ -263,11 +264,11 @@ type item struct {
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
 	message *message
-	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count, and told when the
-	// upstream said so.
+	// from and until are when an utterance began and ended. fromMS is the former in the upstream's own count, and
+	// reported when the upstream said so.
 	from, until time.Time
 	fromMS      int64
-	told        time.Time
+	reported    time.Time
 	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
 
@@ -296,15 +297,17 @@ func (p pace) length(text string) time.Duration {
 	return time.Duration(letters(text) / float64(p) * float64(time.Second))
 }
 
-// scripts are those of which a character does not take as long to say as a Latin letter, and how many letters it takes. All
-// languages say about as much in the same time (Coupé et al., Science Advances 5, 2019), in characters that say more or less:
-// a word, a syllable, or consonants without their vowels.
+// scripts are those of which a character does not take as long to say as a Latin letter, and how many letters it takes.
+// All languages say about as much in the same time (Coupé et al., Science Advances 5, 2019), in characters that say
+// more or less: a word, a syllable, or consonants without their vowels.
 var scripts = []struct {
 	of      []*unicode.RangeTable
 	letters float64
 }{
 	{[]*unicode.RangeTable{unicode.Han, unicode.Yi}, 3.1},
-	{[]*unicode.RangeTable{unicode.Hangul, unicode.Ethiopic, unicode.Canadian_Aboriginal, unicode.Cherokee, unicode.Vai}, 2.2},
+	{[]*unicode.RangeTable{
+		unicode.Hangul, unicode.Ethiopic, unicode.Canadian_Aboriginal, unicode.Cherokee, unicode.Vai,
+	}, 2.2},
 	{[]*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Bopomofo}, 1.9},
 	{[]*unicode.RangeTable{unicode.Inherited, unicode.Mn, unicode.Cf, unicode.So}, 0},
 	{[]*unicode.RangeTable{unicode.Arabic, unicode.Hebrew, unicode.Syriac}, 1.4},
@@ -357,7 +360,8 @@ func beginning(text string, share float64) string {
 
 // unspaced are the scripts whose words have no spaces between them.
 var unspaced = []*unicode.RangeTable{
-	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Bopomofo, unicode.Yi, unicode.Thai, unicode.Lao,
+	unicode.Khmer, unicode.Myanmar, unicode.Tibetan,
 }
 
 // insideWord reports whether a text must not be cut there.
@@ -388,7 +392,8 @@ func (it *clientItem) text() (text string, bad int) {
 	for i, c := range it.Content {
 		switch {
 		case c.Type == realtime.ContentInputImage && it.Role == string(thread.RoleUser):
-		case c.Text != nil && (c.Type == realtime.ContentInputText || c.Type == realtime.ContentOutputText && it.Role == string(thread.RoleAssistant)):
+		case c.Text != nil && (c.Type == realtime.ContentInputText ||
+			c.Type == realtime.ContentOutputText && it.Role == string(thread.RoleAssistant)):
 			texts = append(texts, *c.Text)
 		default:
 			return "", i

@@ -13,7 +13,8 @@ import (
 // nothing that lets the model answer.
 func (d Defaults) Creation() []byte {
 	return encode(realtime.Settings{
-		"type": encode("realtime"), "model": encode(d.Model), "output_modalities": encode([]string{"audio"}), setTurns: encode(nil),
+		"type": encode("realtime"), "model": encode(d.Model), "output_modalities": encode([]string{"audio"}),
+		setTurns: encode(nil),
 	})
 }
 
@@ -86,7 +87,8 @@ func (w Whole) Of(r Route) realtime.Settings {
 func definitions(r *toolkit.Registry) []realtime.Tool {
 	tools := []realtime.Tool{}
 	for _, d := range r.Definitions() {
-		tools = append(tools, realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
+		tools = append(tools,
+			realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
 	}
 	return tools
 }

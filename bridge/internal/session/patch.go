@@ -60,10 +60,11 @@ func (b bySide) all() (defs []toolkit.Definition) {
 	return defs
 }
 
-// readPatch reads what somebody may set of a session object. What the bridge does not support is left out, too. The error
-// says what cannot be read; the rest is there all the same.
+// readPatch reads what somebody may set of a session object. What the bridge does not support is left out, too. The
+// error says what cannot be read; the rest is there all the same.
 func readPatch(session json.RawMessage, allowed func(path string, f realtime.Field) bool) (Patch, *realtime.Error) {
-	s, refused := realtime.SessionFields.Settings(session, func(path string, f realtime.Field) bool { return path == "type" || allowed(path, f) })
+	s, refused := realtime.SessionFields.Settings(session,
+		func(path string, f realtime.Field) bool { return path == "type" || allowed(path, f) })
 	if kind, ok := s["type"]; ok && string(kind) != `"realtime"` {
 		return Patch{}, mustBe("type", `"realtime"`)
 	}
@@ -138,7 +139,8 @@ func (p *Patch) sets(path string) bool {
 // named returns the setting that the parameter of an error is in, empty if that is none of these.
 func (p *Patch) named(param string) string {
 	for path := range p.set {
-		if rest, ok := strings.CutPrefix(param, "session."+path); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if rest, ok := strings.CutPrefix(param, "session."+path); ok &&
+			(rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return path
 		}
 	}

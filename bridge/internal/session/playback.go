@@ -95,14 +95,18 @@ func (p *playback) audioStopped(responseID string) {
 	p.reset()
 }
 
-func (p *playback) reset() { p.playing, p.startedAt, p.guessed = "", time.Time{}, false }
+func (p *playback) reset() {
+	p.playing, p.startedAt = "", time.Time{}
+	p.guessed = false
+}
 
 // firstWords takes the first words of an answer as its beginning, if the upstream does not report when audio begins.
 func (p *playback) firstWords(r *response) {
 	if p.reported || r == nil || p.playing == r.id {
 		return
 	}
-	p.playing, p.startedAt, p.guessed, p.started = r.id, p.now, true, true
+	p.playing, p.startedAt = r.id, p.now
+	p.guessed, p.started = true, true
 	r.heard = p.now
 	if !r.asked.IsZero() {
 		p.do(AwaitSound{Gen: p.up.gen, ResponseID: r.id, Since: r.record.CreatedAt})
@@ -214,7 +218,8 @@ func (p *playback) truncated(ev *event, it *item) {
 		it.message.heard = &ev.Transcript
 	}
 	played := time.Duration(ev.AudioEndMS) * time.Millisecond
-	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 && p.transcript.ended(it.message, played) {
+	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 &&
+		p.transcript.ended(it.message, played) {
 		return // nothing was cut off
 	}
 	p.interrupt(it.message, played)
@@ -315,7 +320,9 @@ func (p *playback) finished(m *message, text string, completed bool) {
 }
 
 // cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream'p.
-var cuts = map[string]json.RawMessage{"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`)}
+var cuts = map[string]json.RawMessage{
+	"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`),
+}
 
 // closeMessages ends what a response has left open.
 func (p *playback) closeMessages(r *response, done *realtime.Response) {
@@ -374,8 +381,8 @@ func (p *playback) closeOpen(goesOn bool) {
 	}
 }
 
-// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made again
-// when it is back.
+// stopUnheard stops the answers that are being made and played while the call waits for its browser. They are made
+// again when it is back.
 func (p *playback) stopUnheard(making, playing string) {
 	if making != "" {
 		p.up.cancel(making)

@@ -15,7 +15,10 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	client := &clientTools{core: c, registry: registry, deny: cfg.Deny}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
-	t := &transcript{line: l, items: make(map[string]*item), next: make(map[string]*item), memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace, speed: 1}
+	t := &transcript{
+		line: l, items: make(map[string]*item), next: make(map[string]*item),
+		memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace, speed: 1,
+	}
 	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
 	sound := &recording{core: c}
 	s := &State{
@@ -23,11 +26,19 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		limiter: newLimiter(c), recording: sound,
 		settings: &settings{line: l, client: client},
 		playback: &playback{line: l, transcript: t, answers: q, recording: sound},
-		tools:    &tools{line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun), handed: make(map[string]int)},
+		tools: &tools{
+			line: l, transcript: t, answers: q, registry: registry, client: client, byID: make(map[string]*toolRun),
+			handed: make(map[string]int),
+		},
 	}
-	s.speech = speech{line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter, recording: sound}
-	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, told: make(map[int]*toldItems)}
-	s.texts = texts{line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message)}
+	s.speech = speech{
+		line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter,
+		recording: sound,
+	}
+	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, shown: make(map[int]*shownItems)}
+	s.texts = texts{
+		line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message),
+	}
 	s.renewal = renewal{line: l, transcript: t, tools: s.tools, settings: s.settings}
 	if cfg.MaxDuration > 0 {
 		s.endBy = now.Add(cfg.MaxDuration)
@@ -56,7 +67,8 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 
 // Abort ends a call whose state is broken, and saves what it can.
 func (s *State) Abort(now time.Time) []Effect {
-	s.now, s.effects, s.reason = now, nil, EndInternal
+	s.now, s.effects = now, nil
+	s.reason = EndInternal
 	s.finish()
 	return s.effects
 }

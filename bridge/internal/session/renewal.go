@@ -50,8 +50,8 @@ type renewal struct {
 	losses []time.Time
 	// planAt is when to renew, forceAt when the renewal may interrupt.
 	planAt, forceAt time.Time
-	// releasing is set while a new session is sent what the caller had said before it was there. heldSince is since when
-	// what the caller says has been held, for this one or the next.
+	// releasing is set while a new session is sent what the caller had said before it was there. heldSince is since
+	// when what the caller says has been held, for this one or the next.
 	releasing bool
 	heldSince time.Time
 }
@@ -176,8 +176,8 @@ func (r *renewal) dialed(in UpstreamDialed) {
 	}
 }
 
-// dialFailed takes the failure of a dial. Like the methods below, it returns why the call must be given up, EndNone if it
-// need not.
+// dialFailed takes the failure of a dial. Like the methods below, it returns why the call must be given up, EndNone if
+// it need not.
 func (r *renewal) dialFailed(in UpstreamDialFailed) EndReason {
 	if r.next == nil || in.Gen != r.next.gen {
 		return EndNone
@@ -222,8 +222,10 @@ func (r *renewal) error(e *realtime.Error) EndReason {
 		r.sendError(*e)
 		return EndUpstreamRefused
 	}
-	if fatal || e.Code == codeSessionExpired || e.EventID == r.next.updateID || e.EventID == "" && strings.HasPrefix(e.Param, "session") {
-		r.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)
+	if fatal || e.Code == codeSessionExpired || e.EventID == r.next.updateID ||
+		e.EventID == "" && strings.HasPrefix(e.Param, "session") {
+		r.log(slog.LevelWarn, "next session refused by the upstream", "code", e.Code, "param", e.Param,
+			"error", e.Message)
 		return r.failed(e.Code, 0)
 	}
 	r.log(slog.LevelWarn, "replayed item refused by the upstream", "code", e.Code, "param", e.Param, "error", e.Message)

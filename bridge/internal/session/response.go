@@ -58,8 +58,8 @@ func (q *responses) unannounced() {
 
 func (q *responses) newResponse(id string, made *realtime.Response) *response {
 	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
-		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id, Model: cmp.Or(made.Model, q.Session.Model),
-		Status: realtime.ResponseInProgress, CreatedAt: q.now,
+		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id,
+		Model: cmp.Or(made.Model, q.Session.Model), Status: realtime.ResponseInProgress, CreatedAt: q.now,
 	}, free: q.up.can.Duplex && !slices.Contains(made.Modalities, "text")}
 	r.stage(stageCommit, q.committed)
 	r.stage(stageResponse, q.now)
@@ -71,7 +71,10 @@ func (q *responses) newResponse(id string, made *realtime.Response) *response {
 }
 
 // turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
-func (q *responses) turnEnded(at time.Time) { q.asked, q.committed, q.reached = at, time.Time{}, nil }
+func (q *responses) turnEnded(at time.Time) {
+	q.asked, q.committed = at, time.Time{}
+	q.reached = nil
+}
 
 // handOn passes what a response was to answer on to the next one, if it made only tool calls: the
 // next one speaks the first words.
@@ -94,7 +97,7 @@ const (
 // stage records when a stage was first reached, and returns the message that stores it, nil if
 // there is none yet or nothing was recorded.
 func (r *response) stage(name string, at time.Time) *message {
-	if _, known := r.latency[name]; known || r.asked.IsZero() || at.IsZero() {
+	if _, is := r.latency[name]; is || r.asked.IsZero() || at.IsZero() {
 		return nil
 	}
 	latency := map[string]int64{name: max(at.Sub(r.asked).Milliseconds(), 0)}
@@ -121,8 +124,8 @@ func (q *responses) stageReached(r *response, stage string, at time.Time) {
 	}
 }
 
-// soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when audio
-// begins has begun to speak then.
+// soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when
+// audio begins has begun to speak then.
 func (q *responses) soundSent(responseID string, at time.Time) {
 	r := q.byID[responseID]
 	if r == nil || r.asked.IsZero() {
@@ -166,7 +169,8 @@ func (q *responses) over(r *response) {
 func (q *responses) other(than *response) (id string) {
 	newest := than
 	for _, r := range q.byID {
-		if q.up.can.Duplex && r != than && r.created && !r.done && (newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
+		if q.up.can.Duplex && r != than && r.created && !r.done &&
+			(newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
 			newest, id = r, r.id
 		}
 	}
@@ -206,22 +210,27 @@ func (q *responses) closeAll(why string) {
 	}
 }
 
-// tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no other
-// before.
+// tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no
+// other before.
 func (q *responses) tellDone(r *response) {
 	if r.created {
-		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"} // nobody else has cancelled it, as far as the API knows
+		// nobody else has cancelled it, as far as the API knows
+		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"}
 		if r.record.Status == realtime.ResponseFailed {
-			details = map[string]any{"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason}}
+			details = map[string]any{
+				"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason},
+			}
 		}
-		q.notify(map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
-			"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details, "output": []any{},
-		}})
+		q.notify(
+			map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
+				"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details,
+				"output": []any{},
+			}})
 	}
 }
 
-// message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is then
-// taken to be of the active response.
+// message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is
+// then taken to be of the active response.
 func (q *responses) message(it *item, r *response) *message {
 	m := it.message
 	switch {

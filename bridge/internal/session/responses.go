@@ -56,8 +56,8 @@ type responses struct {
 	// does by itself. It may come even after the answer, which was there at repliedAt.
 	clientCreate bool
 	repliedAt    time.Time
-	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a response: with
-	// settings of its own, and names by which it finds it. Zero if it is not.
+	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
+	// response: with settings of its own, and names by which it finds it. Zero if it is not.
 	serverAsksBy time.Time
 }
 
@@ -149,7 +149,8 @@ func (q *responses) deadline() time.Time {
 	return at
 }
 
-// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for it.
+// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for
+// it.
 func (q *responses) stallsBy() time.Time {
 	r := q.byID[q.active]
 	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
@@ -179,21 +180,23 @@ func (q *responses) unanswered() {
 			n.tries++
 		}
 	}
-	if given := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(given) > 0 {
-		q.sendCreateError(given, realtime.Error{Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer."})
+	if dropped := q.giveUp(func(n need) bool { return n.tries >= maxTries }); len(dropped) > 0 {
+		q.sendCreateError(dropped, realtime.Error{
+			Type: "server_error", Code: "response_create_timeout", Message: "The upstream does not answer.",
+		})
 	}
 }
 
 // giveUp removes the needs for which which is true, and returns them.
-func (q *responses) giveUp(which func(need) bool) (given []need) {
+func (q *responses) giveUp(which func(need) bool) (dropped []need) {
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
 		gone := which(n)
 		if gone {
-			given = append(given, n)
+			dropped = append(dropped, n)
 		}
 		return gone
 	})
-	return given
+	return dropped
 }
 
 // sendCreateError tells whoever is waiting for an answer why none comes: each of the client's events that asked for it.
@@ -213,7 +216,8 @@ func (q *responses) answerable(n need) bool {
 
 // busy reports whether somebody is speaking, or about to.
 func (q *responses) busy() bool {
-	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() || !q.speechTill.IsZero()
+	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() ||
+		!q.speechTill.IsZero()
 }
 
 // answeredAll reports whether no answer is being made or will be asked for.
@@ -232,8 +236,9 @@ func (q *responses) askForAnswer() {
 		q.log(slog.LevelWarn, "tool rounds used up", "rounds", q.rounds)
 	}
 	if spent && !q.up.can.ResponseSettings { // it would call tools again
-		given := q.giveUp(func(need) bool { return true })
-		q.sendCreateError(given, realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
+		dropped := q.giveUp(func(need) bool { return true })
+		q.sendCreateError(dropped,
+			realtime.Error{Code: "turn_stopped", Message: "The turn was stopped: it has used up its rounds of tools."})
 		return
 	}
 	asked := slices.Clone(q.needs)
@@ -283,7 +288,9 @@ func (q *responses) sayFiller() {
 func (q *responses) stop() {
 	for _, n := range q.needs {
 		if len(n.eventIDs) > 0 && !q.create.has(n) { // otherwise the client sees its response cancelled
-			q.sendError(realtime.Error{Code: "turn_stopped", Message: "The turn was stopped before the model was asked."}, n.eventIDs...)
+			q.sendError(realtime.Error{
+				Code: "turn_stopped", Message: "The turn was stopped before the model was asked.",
+			}, n.eventIDs...)
 		}
 	}
 	q.needs, q.last = nil, nil
@@ -321,9 +328,9 @@ func (q *responses) drop(itemID string) (waiting []need) {
 		q.typed = ""
 	}
 	refused := func(n need) bool { return n.id == itemID }
-	given := q.giveUp(refused)
+	dropped := q.giveUp(refused)
 	if !q.create.has(need{id: itemID}) {
-		waiting = given
+		waiting = dropped
 	}
 	for _, c := range []*creation{q.create, q.last} {
 		if c != nil {
@@ -343,7 +350,8 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		// Another response came first. It has not seen what was not acknowledged when it began.
 		c, q.last = q.last, nil
 		for _, n := range c.needs {
-			if (!n.acked || c.assumed) && n.id != "" && !slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
+			if (!n.acked || c.assumed) && n.id != "" &&
+				!slices.ContainsFunc(q.needs, func(o need) bool { return o.id == n.id }) {
 				q.needs = append(q.needs, n)
 			}
 		}
@@ -357,12 +365,12 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		return
 	}
 	q.log(slog.LevelWarn, "response.create refused", "code", e.Code, "error", e.Message)
-	given := q.giveUp(c.has)
-	if len(given) == 0 {
-		given = c.needs // another response has answered them meanwhile
+	dropped := q.giveUp(c.has)
+	if len(dropped) == 0 {
+		dropped = c.needs // another response has answered them meanwhile
 	}
 	if !c.filler {
-		q.sendCreateError(given, *e)
+		q.sendCreateError(dropped, *e)
 	}
 }
 
@@ -370,7 +378,9 @@ const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
 // for awaitClientCreate, and batch the response whose tools those are.
-func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told) {
+func (q *responses) clientWantsAnswer(
+	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told,
+) {
 	q.serverAsksBy = time.Time{}
 	if expected := q.clientCreate && !q.createIsLate(told); expected {
 		q.clientCreate = false
@@ -397,16 +407,17 @@ func (q *responses) clientWantsAnswer(eventID string, fields map[string]json.Raw
 	}
 }
 
-// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means that
-// a client's answer has not yet left its tool.
+// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means
+// that a client's answer has not yet left its tool.
 func (q *responses) awaitClientCreate(onItsWay bool) {
 	if q.clientCreate && q.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
 		q.repliedAt = q.now
 	}
 }
 
-// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must ask
-// for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard its sound.
+// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must
+// ask for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard
+// its sound.
 func (q *responses) createIsLate(told Told) bool {
 	before := func(id string) bool {
 		r := q.byID[id]
@@ -428,13 +439,13 @@ func (q *responses) justEnded(told Told) bool {
 	return !last.IsZero() && q.now.Before(last.Add(clientCreateWait))
 }
 
-// tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's SDK
-// asks for nothing more until it hears what became of this, and is alarmed by an error.
+// tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's
+// SDK asks for nothing more until it hears what became of this, and is alarmed by an error.
 func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage) {
 	side, _ := asked(eventID)
 	response := map[string]any{
-		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress, "status_details": nil,
-		"output": []any{}, "usage": nil, "metadata": fields["metadata"],
+		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress,
+		"status_details": nil, "output": []any{}, "usage": nil, "metadata": fields["metadata"],
 	}
 	for _, kind := range []string{realtime.TypeResponseCreated, realtime.TypeResponseDone} {
 		q.sendTo(side, encode(map[string]any{"type": kind, "event_id": q.ownEventID(), "response": response}), false)
@@ -444,8 +455,10 @@ func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage)
 
 // switched moves the needs to another upstream session, which was told everything that needs an answer.
 func (q *responses) switched() {
-	q.active, q.create, q.last, q.typed = "", nil, nil, ""
-	q.activeBy, q.blockedTill, q.replyTill, q.speechTill = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	q.active, q.create = "", nil
+	q.last, q.typed = nil, ""
+	q.activeBy, q.blockedTill = time.Time{}, time.Time{}
+	q.replyTill, q.speechTill = time.Time{}, time.Time{}
 	for i := range q.needs {
 		q.needs[i].acked, q.needs[i].tries = true, 0
 	}

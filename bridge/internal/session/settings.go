@@ -58,7 +58,9 @@ func (c *settings) onTime() {
 	}
 	c.log(slog.LevelWarn, "session.update was not answered", "event_id", u.eventID)
 	if u.asked() {
-		c.sendError(realtime.Error{Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer."}, u.patch.eventIDs...)
+		c.sendError(realtime.Error{
+			Type: "server_error", Code: "session_update_timeout", Message: "The upstream does not answer.",
+		}, u.patch.eventIDs...)
 	}
 	c.sendNext()
 }
@@ -87,7 +89,8 @@ func (c *settings) request(clientID string, raw json.RawMessage, spoken bool) {
 
 // dropTools removes the tools of a sideband that is gone.
 func (c *settings) dropTools(side int) {
-	if c.next.tools[side] == nil && c.client.declared[side] == nil && (c.inFlight == nil || c.inFlight.patch.tools[side] == nil) {
+	if c.next.tools[side] == nil && c.client.declared[side] == nil &&
+		(c.inFlight == nil || c.inFlight.patch.tools[side] == nil) {
 		return
 	}
 	if err := c.client.use(c.client.declared); err != nil { // without them, as it is gone
@@ -124,8 +127,8 @@ func (c *settings) keepFixed(response map[string]json.RawMessage) {
 	}
 }
 
-// toolsOfResponse returns the tools of a response that an application's server asks for: those that it names, which become
-// its own beside those of its session, and the server's.
+// toolsOfResponse returns the tools of a response that an application's server asks for: those that it names, which
+// become its own beside those of its session, and the server's.
 func (c *settings) toolsOfResponse(clientID string, list json.RawMessage) json.RawMessage {
 	side, _ := asked(clientID)
 	_, wanted, _ := readTools(list)
@@ -133,7 +136,8 @@ func (c *settings) toolsOfResponse(clientID string, list json.RawMessage) json.R
 	has := func(name string) bool {
 		return slices.ContainsFunc(own, func(d toolkit.Definition) bool { return d.Name == name })
 	}
-	more := slices.DeleteFunc(slices.Clone(c.client.declared[side]), func(d toolkit.Definition) bool { return has(d.Name) })
+	more := slices.DeleteFunc(slices.Clone(c.client.declared[side]),
+		func(d toolkit.Definition) bool { return has(d.Name) })
 	if err := c.client.use(c.client.declared.with(side, append(more, own...))); err != nil {
 		c.refuse(clientID, "invalid_value", err.Error(), "response.tools")
 		own = nil
@@ -166,7 +170,8 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 	})
 	err := c.client.registry.Replace(namesOf(old), entries)
 	if err == nil && c.size(c.next) > c.up.room() {
-		err = errors.Join(errors.New("the session would be too large"), c.client.registry.Replace(namesOf(entries), old))
+		err = errors.Join(errors.New("the session would be too large"),
+			c.client.registry.Replace(namesOf(entries), old))
 	}
 	if err != nil {
 		c.log(slog.LevelWarn, "new tools refused", "error", err)
@@ -201,7 +206,9 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))))
+	u.send(
+		realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))),
+	)
 }
 
 // whole is what the next session will be configured with.
@@ -346,7 +353,8 @@ func (c *settings) described(ev *event) (voice string) {
 	var own struct {
 		ID string `json:"id"`
 	}
-	if json.Unmarshal(session.Audio.Output.Voice, &voice) != nil && json.Unmarshal(session.Audio.Output.Voice, &own) == nil {
+	if json.Unmarshal(session.Audio.Output.Voice, &voice) != nil &&
+		json.Unmarshal(session.Audio.Output.Voice, &own) == nil {
 		voice = own.ID
 	}
 	return clip(voice)

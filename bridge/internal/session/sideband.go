@@ -19,10 +19,10 @@ func (s *State) welcomeSidebands() {
 	}
 	for i := range s.sidebands {
 		side := &s.sidebands[i]
-		if side.told {
+		if side.welcomed {
 			continue
 		}
-		side.told = true
+		side.welcomed = true
 		s.sendTo(side.id, s.view.session(side.id), false)
 		s.welcome(side.id)
 	}
@@ -35,7 +35,7 @@ func (s *State) sidebandGone(id int) {
 	}
 	s.sidebands = slices.DeleteFunc(s.sidebands, func(o sideband) bool { return o.id == id })
 	s.do(EndSideband{ID: id})
-	delete(s.view.told, id)
+	delete(s.view.shown, id)
 	if s.phase >= draining {
 		return
 	}

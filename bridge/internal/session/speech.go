@@ -28,22 +28,24 @@ type speech struct {
 	heldFrom time.Time
 }
 
-// held reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins and
-// commits it at the end; the upstream says nothing.
-func (p *speech) held() bool { return p.settings.noReply && p.now.Before(p.heldTill) }
+// talking reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins
+// and commits it at the end; the upstream says nothing.
+func (p *speech) talking() bool { return p.settings.noReply && p.now.Before(p.heldTill) }
 
 // going reports whether the caller is speaking, hands-free or in push to talk, or has words that are not transcribed
 // yet: only the present upstream session has heard them.
 func (p *speech) going() bool {
-	return p.held() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
+	return p.talking() || !p.answers.speechTill.IsZero() || p.transcript.awaitsTranscription()
 }
 
-// lost reports whether the last thing that the caller said is not known, as only the present upstream session has heard it.
+// lost reports whether the last thing that the caller said is not known, as only the present upstream session has heard
+// it.
 func (p *speech) lost() bool {
 	last := p.transcript.memory.question()
-	return p.held() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing, func(m *message) bool {
-		return m.id == last && !m.transcriptionBy.IsZero()
-	})
+	return p.talking() || !p.answers.speechTill.IsZero() || slices.ContainsFunc(p.transcript.growing,
+		func(m *message) bool {
+			return m.id == last && !m.transcriptionBy.IsZero()
+		})
 }
 
 // event takes an upstream event about the user's side.
@@ -53,7 +55,8 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputSpeechStarted:
 		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
 		if it != nil {
-			it.from, it.fromMS, it.told = p.began(ev), ev.AudioStartMS, p.now
+			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
+			it.reported = p.now
 		}
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
@@ -89,8 +92,8 @@ func (p *speech) event(ev *event, it *item) {
 // typeTranscriptionUpdated is xAI's: all that was understood so far.
 const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.updated"
 
-// soFar makes a delta of an event with all that was understood so far, as some upstreams send it, also as completed with the
-// status in_progress. It returns false if there is nothing to pass on.
+// soFar makes a delta of an event with all that was understood so far, as some upstreams send it, also as completed
+// with the status in_progress. It returns false if there is nothing to pass on.
 func (p *speech) soFar(ev *event) bool {
 	isSoFar := ev.Type == typeTranscriptionUpdated || ev.Type == realtime.TypeTranscriptionCompleted &&
 		string(realtime.Member(ev.Raw, "status")) == `"in_progress"`
@@ -111,7 +114,8 @@ func (p *speech) soFar(ev *event) bool {
 		return false
 	}
 	made, err := readEvent(encode(map[string]any{
-		"type": realtime.TypeTranscriptionDelta, "event_id": cmp.Or(ev.EventID, p.ownEventID()), "item_id": ev.ItemID, "content_index": ev.ContentIndex, "delta": delta,
+		"type": realtime.TypeTranscriptionDelta, "event_id": cmp.Or(ev.EventID, p.ownEventID()), "item_id": ev.ItemID,
+		"content_index": ev.ContentIndex, "delta": delta,
 	}))
 	*ev = made
 	return err == nil
@@ -123,7 +127,8 @@ func (p *speech) committed(it *item) {
 	if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
 		q.turnEnded(p.now)
 	}
-	q.committed, q.rounds, p.heldTill = p.now, 0, time.Time{}
+	q.committed, q.rounds = p.now, 0
+	p.heldTill = time.Time{}
 	q.speechTill = p.now // over, unless the user speaks again
 	if !p.settings.noReply {
 		q.replyTill = p.now.Add(autoResponseWait)
@@ -168,8 +173,8 @@ func (p *speech) newUtterance(it *item) {
 	m.changed = true
 }
 
-// utterance finds the message of an utterance's item, nil if it is none of this call. For one that was never announced it
-// makes one.
+// utterance finds the message of an utterance's item, nil if it is none of this call. For one that was never announced
+// it makes one.
 func (p *speech) utterance(it *item) *message {
 	if it == nil || it.seeded {
 		return nil
@@ -186,8 +191,8 @@ func (p *speech) awaitTranscription(m *message) {
 	}
 }
 
-// transcribed completes an utterance, even one whose transcription was given up. More words may follow what an upstream has
-// called complete.
+// transcribed completes an utterance, even one whose transcription was given up. More words may follow what an upstream
+// has called complete.
 func (p *speech) transcribed(m *message, text string) {
 	text = strings.TrimSpace(text)
 	complete := m.meta.Status == thread.StatusCompleted && (text == m.text() || !strings.HasPrefix(text, m.text()))
@@ -214,7 +219,9 @@ func (p *speech) charge(m *message, ev *event) {
 		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: m.id,
 		Upstream: p.record.Upstream, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: p.now, FinishedAt: new(p.now),
-		Usage: thread.Usage{InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio},
+		Usage: thread.Usage{
+			InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio,
+		},
 	}
 	if p.TranscriptionCost != nil {
 		rec.CostUSD = p.TranscriptionCost(rec.Upstream, rec.Model, usage)
@@ -234,8 +241,8 @@ const (
 	mostHeld = 10 * time.Second
 )
 
-// began returns when the caller began to speak, as the upstream's event has just said: its time counts the audio that the
-// session has had, which is not the same as the time since it began.
+// began returns when the caller began to speak, as the upstream's event has just said: its time counts the audio that
+// the session has had, which is not the same as the time since it began.
 func (p *speech) began(ev *event) time.Time {
 	at := p.up.began.Add(time.Duration(ev.AudioStartMS) * time.Millisecond)
 	if ev.said != nil {
@@ -250,24 +257,24 @@ func (p *speech) began(ev *event) time.Time {
 	return at
 }
 
-// correct moves the beginning of an utterance whose end the upstream's event has just said, where nobody knows when its sound
-// came: an upstream counts only what it has got, so a client that sends nothing at times makes its count fall behind. The
-// utterance took at least as long as it counted, and had begun when the upstream said so.
+// correct moves the beginning of an utterance whose end the upstream's event has just said, where nobody knows when its
+// sound came: an upstream counts only what it has got, so a client that sends nothing at times makes its count fall
+// behind. The utterance took at least as long as it counted, and had begun when the upstream said so.
 func (p *speech) correct(it *item, ev *event) {
 	if ev.said != nil || it.from.IsZero() || ev.AudioEndMS <= it.fromMS {
 		return
 	}
 	from := it.until.Add(-time.Duration(ev.AudioEndMS-it.fromMS) * time.Millisecond)
-	if told := it.told.Add(-leastSpoken); told.Before(from) {
-		from = told
+	if reported := it.reported.Add(-leastSpoken); reported.Before(from) {
+		from = reported
 	}
 	if from.Sub(it.from) > leastSpoken { // less may be due to the way of the event
 		it.from = from
 	}
 }
 
-// stopped returns when the caller has stopped speaking, as the upstream's event has just said: before the event by as long as
-// the sound was on its way.
+// stopped returns when the caller has stopped speaking, as the upstream's event has just said: before the event by as
+// long as the sound was on its way.
 func (p *speech) stopped(ev *event) time.Time {
 	if ev.said == nil {
 		return p.now

@@ -24,8 +24,8 @@ type State struct {
 	renewal    renewal
 	view       *view
 
-	// overs counts how often the first session was sought elsewhere. complaint is an error that the upstream has sent before
-	// it was ready, and of which the browser does not know.
+	// overs counts how often the first session was sought elsewhere. complaint is an error that the upstream has sent
+	// before it was ready, and of which the browser does not know.
 	overs     int
 	complaint *realtime.Error
 

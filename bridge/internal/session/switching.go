@@ -57,8 +57,8 @@ func (s *State) renewOnTime() {
 
 // quiet reports whether nothing would be lost if the upstream were replaced now.
 func (s *State) quiet() bool {
-	return s.listening() && !s.now.Before(s.answers.saidBy) && !s.speech.going() && !s.answers.busy() && len(s.answers.needs) == 0 && s.playback.playing == "" &&
-		!s.tools.running() && s.settings.inFlight == nil
+	return s.listening() && !s.now.Before(s.answers.saidBy) && !s.speech.going() && !s.answers.busy() &&
+		len(s.answers.needs) == 0 && s.playback.playing == "" && !s.tools.running() && s.settings.inFlight == nil
 }
 
 // detach closes what depends on the active session, which is lost or is being replaced, perhaps in the middle of
@@ -103,14 +103,17 @@ func (s *State) switchOver() {
 	}
 	before := s.record.Upstream
 	s.adopt()
-	gap, held, counter := time.Duration(0), time.Duration(0), CountRenewedPlanned
+	gap, waited := time.Duration(0), time.Duration(0)
+	counter := CountRenewedPlanned
 	if !r.lostAt.IsZero() {
-		gap, held, counter = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince), CountRenewedLost
+		gap, waited = s.now.Sub(r.lostAt), s.now.Sub(r.heldSince)
+		counter = CountRenewedLost
 	}
 	// That a connection is lost shows only seconds later: what was said in them was sent, too.
 	renewed := renewedEvent{
-		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(), Images: s.up.can.Images, Duplex: s.up.can.Duplex,
-		Unheard: s.answers.questionLost || !s.away && (held > heldSpeech || r.reason == EndUpstreamLost),
+		Type: "bridge.upstream.renewed", Reason: r.reason, GapMS: gap.Milliseconds(),
+		Images: s.up.can.Images, Duplex: s.up.can.Duplex,
+		Unheard: s.answers.questionLost || !s.away && (waited > heldSpeech || r.reason == EndUpstreamLost),
 	}
 	if s.record.Upstream != before {
 		renewed.Upstream = s.record.Upstream

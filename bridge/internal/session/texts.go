@@ -23,8 +23,8 @@ type texts struct {
 	delivered  map[string]*message // by message id
 }
 
-// fromBrowser takes a text of the browser. Those of the system and the assistant are no turn. asks means that a tool waits for its answer: images without words are a part of
-// that.
+// fromBrowser takes a text of the browser. Those of the system and the assistant are no turn. asks means that a tool
+// waits for its answer: images without words are a part of that.
 func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, asks bool) {
 	if e := t.refusal(ev, it, in); e != nil {
 		t.refuse(ev.EventID, e.Code, e.Message, e.Param)
@@ -54,17 +54,29 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 	text, bad := it.text()
 	switch {
 	case bad >= 0:
-		return &realtime.Error{Code: codeNotAllowed, Message: "Only text is allowed as content, and images of the user.", Param: fmt.Sprintf("item.content[%d].type", bad)}
+		return &realtime.Error{
+			Code: codeNotAllowed, Message: "Only text is allowed as content, and images of the user.",
+			Param: fmt.Sprintf("item.content[%d].type", bad),
+		}
 	case in.BadImage != "":
 		return &realtime.Error{Code: "invalid_image", Message: in.BadImage, Param: "item.content"}
 	case strings.TrimSpace(text) == "" && len(in.Images) == 0:
 		return &realtime.Error{Code: "invalid_value", Message: "The text is empty.", Param: "item.content"}
 	case len(text) > MaxInputText:
-		return &realtime.Error{Code: "text_too_long", Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText), Param: "item.content"}
+		return &realtime.Error{
+			Code:    "text_too_long",
+			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText),
+			Param:   "item.content",
+		}
 	case !in.Server && !t.view.isEnd(in.Side, ev.PreviousItemID):
-		return &realtime.Error{Code: codeNotAllowed, Message: "Text can only be added at the end.", Param: "previous_item_id"}
+		return &realtime.Error{
+			Code: codeNotAllowed, Message: "Text can only be added at the end.", Param: "previous_item_id",
+		}
 	case it.ID != "" && (!t.transcript.isFree(it.ID) || t.delivered[t.textID(it.ID)] != nil):
-		return &realtime.Error{Code: "invalid_value", Message: "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.", Param: "item.id"}
+		return &realtime.Error{
+			Code: "invalid_value", Message: "item.id is taken or is not 1 to 32 characters of A-Z a-z 0-9 _ -.",
+			Param: "item.id",
+		}
 	}
 	return nil
 }
@@ -75,10 +87,12 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	it := t.transcript.item(itemID)
 	if n := len(t.transcript.messages); sent.after != "" {
 		it.prev = sent.after
-	} else if n > 0 && !t.transcript.messages[n-1].placed && t.transcript.messages[n-1].meta.Source != thread.SourceVoice {
+	} else if n > 0 && !t.transcript.messages[n-1].placed &&
+		t.transcript.messages[n-1].meta.Source != thread.SourceVoice {
 		it.prev = t.transcript.messages[n-1].item.id
 	}
-	role, source, kind := cmp.Or(sent.role, thread.RoleUser), thread.SourceText, realtime.ContentInputText
+	role, source := cmp.Or(sent.role, thread.RoleUser), thread.SourceText
+	kind := realtime.ContentInputText
 	if role != thread.RoleUser {
 		source = thread.SourceAPI
 	}
@@ -86,11 +100,13 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 		kind = realtime.ContentOutputText
 	}
 	it.raw = realtime.Item{
-		ID: itemID, Type: realtime.ItemMessage, Role: string(role), Content: []realtime.Content{{Type: kind, Text: in.Text}},
+		ID: itemID, Type: realtime.ItemMessage, Role: string(role),
+		Content: []realtime.Content{{Type: kind, Text: in.Text}},
 	}
 	m := t.transcript.newMessage(it, role, source)
 	m.silent = role == thread.RoleAssistant
-	m.id, m.queued, m.meta.Extra = in.MessageID, in.Queued, in.Extra
+	m.id, m.queued = in.MessageID, in.Queued
+	m.meta.Extra = in.Extra
 	m.setText(0, in.Text)
 	m.show(in.Images)
 	t.delivered[m.id] = m
@@ -147,18 +163,20 @@ func (t *texts) postpone(ev realtime.Event, in BrowserEvent) {
 		in.MessageID = t.saveWaiting(ev, in)
 	}
 	if t.backlog.full(in) {
-		t.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.", "")
+		t.refuse(ev.EventID, "too_many_events", "The session is not ready yet, and no more events can be held for it.",
+			"")
 		return
 	}
 	t.backlog.events = append(t.backlog.events, in)
 	t.backlog.bytes += len(in.Data)
 }
 
-// saveWaiting saves the user's text in an event that has to wait, and returns the id of its message; empty if there is none.
-// A session may be long in coming, and this process may end before.
+// saveWaiting saves the user's text in an event that has to wait, and returns the id of its message; empty if there is
+// none. A session may be long in coming, and this process may end before.
 func (t *texts) saveWaiting(ev realtime.Event, in BrowserEvent) string {
 	var it clientItem
-	if t.backlog.full(in) || json.Unmarshal(ev.Item, &it) != nil || it.Type != realtime.ItemMessage || it.Role != string(thread.RoleUser) || t.refusal(ev, it, in) != nil {
+	if t.backlog.full(in) || json.Unmarshal(ev.Item, &it) != nil || it.Type != realtime.ItemMessage ||
+		it.Role != string(thread.RoleUser) || t.refusal(ev, it, in) != nil {
 		return ""
 	}
 	text, _ := it.text()
@@ -166,12 +184,15 @@ func (t *texts) saveWaiting(ev realtime.Event, in BrowserEvent) string {
 	m.id, m.meta.Status = cmp.Or(t.textID(it.ID), m.id), thread.StatusCompleted
 	m.setText(0, text)
 	m.show(in.Images)
-	t.transcript.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: persistence.Place{How: persistence.PlaceLast}})
+	t.transcript.save(persistence.PutMessage{
+		Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta},
+		Place:   persistence.Place{How: persistence.PlaceLast},
+	})
 	return m.id
 }
 
-// textID returns the id of the message of a text that the browser sends in an item with an id of its choice; empty without
-// one. It is that of an idempotency key, so that the client can send by HTTP once more what may be lost.
+// textID returns the id of the message of a text that the browser sends in an item with an id of its choice; empty
+// without one. It is that of an idempotency key, so that the client can send by HTTP once more what may be lost.
 func (t *texts) textID(itemID string) string {
 	if itemID == "" {
 		return ""
@@ -189,7 +210,8 @@ func contentOf(in ServerText, shown bool) []realtime.Content {
 		if i.URL != "" && shown {
 			content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: i.URL})
 		} else {
-			content = append(content, realtime.Content{Type: realtime.ContentInputText, Text: "(An image that cannot be shown.)"})
+			content = append(content,
+				realtime.Content{Type: realtime.ContentInputText, Text: "(An image that cannot be shown.)"})
 		}
 	}
 	return content
@@ -230,7 +252,8 @@ func (t *texts) saveBacklog() {
 		m.setText(0, text)
 		m.show(e.Images)
 		t.transcript.writeRefused(m)
-		t.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.", "")
+		t.refuse(ev.EventID, "call_ended", "The call ended before the text could be said. It is saved in the thread.",
+			"")
 	}
 	t.backlog = backlog{}
 }

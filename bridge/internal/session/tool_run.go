@@ -118,7 +118,8 @@ func (r *toolRun) event(kind string) toolEvent {
 // watch tells the thread's watchers about a tool, just as the call's browser is told.
 func (t *tools) watch(e toolEvent) {
 	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
-	e.Type, e.Input, e.InputOmitted, e.Output = "", nil, false, nil
+	e.Type, e.Input = "", nil
+	e.InputOmitted, e.Output = false, nil
 	t.do(Publish{kind, e})
 }
 
@@ -173,7 +174,8 @@ func (t *tools) close(run *toolRun) {
 	t.answers.turn.tools = append(t.answers.turn.tools, brief)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
-		e.Type, e.Message, e.Error = "bridge.tool.failed", record.Error, record.Error
+		e.Type, e.Message = "bridge.tool.failed", record.Error
+		e.Error = record.Error
 		e.SignIn = run.Result().SignIn
 		e.Cancelled = record.Status == thread.ToolCallCancelled
 	} else {
@@ -204,7 +206,9 @@ func (t *tools) sendOutput(run *toolRun, itemID string) {
 	if run.gen != t.up.gen {
 		if !t.up.can.CallItems {
 			m := run.message
-			t.do(Append{Gen: t.up.gen, Messages: []thread.Message{{ID: m.id, Role: m.role, Parts: []thread.Part{run.Part()}, Metadata: m.meta}}})
+			t.do(Append{Gen: t.up.gen, Messages: []thread.Message{
+				{ID: m.id, Role: m.role, Parts: []thread.Part{run.Part()}, Metadata: m.meta},
+			}})
 			return
 		}
 		callID = t.repeatCall(run)
@@ -226,16 +230,20 @@ func (t *tools) showImages(run *toolRun) {
 	if len(run.images) == 0 || !t.up.can.Images {
 		return
 	}
-	content := []realtime.Content{{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"}}
+	content := []realtime.Content{
+		{Type: realtime.ContentInputText, Text: "(Images that " + run.Call.Name + " returned)"},
+	}
 	for _, url := range run.images {
 		content = append(content, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
 	}
 	run.images = nil
 	event := realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser), Content: content,
+		ID: t.hiddenID("i", t.nextItemID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
+		Content: content,
 	}, "")
 	if len(event) > t.up.limit {
-		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name, "bytes", len(event), "limit", t.up.limit)
+		t.log(slog.LevelWarn, "images of a tool not shown, they are too large for the upstream", "tool", run.Call.Name,
+			"bytes", len(event), "limit", t.up.limit)
 		return
 	}
 	t.up.send(event)
@@ -257,7 +265,8 @@ func (t *tools) repeatCall(run *toolRun) (callID string) {
 		arguments = "{}"
 	}
 	t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
-		ID: t.hiddenID("c", callID), Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name, Arguments: arguments,
+		ID: t.hiddenID("c", callID), Type: realtime.ItemFunctionCall, CallID: callID, Name: run.Call.Name,
+		Arguments: arguments,
 	}, ""))
 	return callID
 }
@@ -296,8 +305,8 @@ func (r *toolRun) askBy() time.Time {
 	return time.Time{}
 }
 
-// announce tells the clients that a call has begun, or that it waits for the user's approval. The decision is bound to the
-// call by a nonce, and comes through the data channel or the approval's row.
+// announce tells the clients that a call has begun, or that it waits for the user's approval. The decision is bound to
+// the call by a nonce, and comes through the data channel or the approval's row.
 func (t *tools) announce(run *toolRun) toolEvent {
 	e := t.announcement(run)
 	t.tellAll(e)
@@ -307,7 +316,8 @@ func (t *tools) announce(run *toolRun) toolEvent {
 func (t *tools) announcement(run *toolRun) toolEvent {
 	e := run.event("bridge.tool.started")
 	if a, _ := run.Approval(); run.Asking() {
-		e.Type, e.Nonce, e.ExpiresAt = "bridge.tool.approval_required", a.Nonce, &a.ExpiresAt
+		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
+		e.ExpiresAt = &a.ExpiresAt
 	}
 	e.Input = run.message.tools[run.part].Input
 	return e

@@ -70,7 +70,8 @@ func (t *tools) tooMany(raw *realtime.Item, r *response) {
 		return
 	}
 	r.excess = true
-	t.log(slog.LevelWarn, "too many tool calls in one response", "response", r.id, "limit", toolkit.MaxCalls, "tool", clip(raw.Name))
+	t.log(slog.LevelWarn, "too many tool calls in one response", "response", r.id, "limit", toolkit.MaxCalls,
+		"tool", clip(raw.Name))
 	if t.answers.active == r.id {
 		t.up.cancel(r.id)
 	}
@@ -102,7 +103,8 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 		return
 	}
 	e := run.event("bridge.tool.progress")
-	e.Message, e.Percent, e.Data = c.Message, &c.Percent, c.Data
+	e.Message, e.Percent = c.Message, &c.Percent
+	e.Data = c.Data
 	t.broadcast(encode(e), true)
 	t.watch(e)
 }
@@ -159,7 +161,8 @@ func (t *tools) cancel(ev realtime.Event) {
 	}
 	run := t.byID[d.ToolCallID]
 	if run == nil || run.Done() {
-		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q is not running.", clip(d.ToolCallID)), "tool_call_id")
+		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q is not running.", clip(d.ToolCallID)),
+			"tool_call_id")
 		return
 	}
 	t.cancelRun(run)
@@ -211,15 +214,18 @@ func (t *tools) refuseEarly() {
 }
 
 func (t *tools) refuseOutput(clientID, callID string) {
-	t.refuse(clientID, codeNotAllowed, fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
+	t.refuse(clientID, codeNotAllowed,
+		fmt.Sprintf("There is no open call of a client tool with the call_id %q.", clip(callID)), "item.call_id")
 }
 
 // clientOutput takes the client's answer to a tool call.
 func (t *tools) clientOutput(a clientAnswer) {
-	clientID, callID, output := a.clientID, a.callID, a.output
+	clientID, callID := a.clientID, a.callID
+	output := a.output
 	run := t.byID[callID]
 	side, _ := asked(clientID)
-	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput && t.isComing(callID)
+	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput &&
+		t.isComing(callID)
 	if run != nil || isEarly {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
@@ -230,15 +236,18 @@ func (t *tools) clientOutput(a clientAnswer) {
 		t.early = append(t.early, a)
 	case run == nil:
 		t.refuseOutput(clientID, callID)
-	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side: // another answers it: no reason to alarm the client
+	// another answers it: no reason to alarm the client
+	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side:
 		run.delivered = run.delivered || run.Entry.Executor != toolkit.ExecutorClient
 		t.answers.clientCreate = !run.Done() || !t.answers.answeredAll()
 	case run.Done() || run.delivered:
-		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)), "item.call_id")
+		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)),
+			"item.call_id")
 	default:
 		if len(output) > clienttool.MaxOutput {
 			t.refuse(clientID, "tool_output_too_large", fmt.Sprintf(
-				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output), clienttool.MaxOutput), "item.output")
+				"The output has %d bytes; the limit is %d. The tool call has failed.", len(output),
+				clienttool.MaxOutput), "item.output")
 		}
 		run.delivered = true
 		if t.transcript.isFree(a.itemID) {
@@ -258,8 +267,8 @@ func (t *tools) clientOutput(a clientAnswer) {
 	t.answers.awaitClientCreate(onItsWay)
 }
 
-// handOver takes a call that an application's server had before this call, or its output: the model is told of both, and
-// nothing runs.
+// handOver takes a call that an application's server had before this call, or its output: the model is told of both,
+// and nothing runs.
 func (t *tools) handOver(ev realtime.Event, it clientItem, in BrowserEvent) bool {
 	_, is := t.handed[it.CallID]
 	if it.Type == realtime.ItemFunctionCall && it.CallID != "" && !is && t.byID[it.CallID] == nil {
@@ -271,7 +280,8 @@ func (t *tools) handOver(ev realtime.Event, it clientItem, in BrowserEvent) bool
 		t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{clientID: ev.EventID, forClient: true}), item, ""))
 		return true
 	}
-	t.refuse(ev.EventID, "not_supported_by_upstream", "The upstream does not take function calls as items, or this one is too long.", "item")
+	t.refuse(ev.EventID, "not_supported_by_upstream",
+		"The upstream does not take function calls as items, or this one is too long.", "item")
 	return true
 }
 

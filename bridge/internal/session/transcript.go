@@ -71,12 +71,13 @@ func (t *transcript) itemOf(ev *event) *item {
 	return it
 }
 
-// link records which item comes before that of an event, and corrects the event where the upstream cannot say it. Of several
-// items before which there is none (null) only one can be the first: the others come where they arrive.
+// link records which item comes before that of an event, and corrects the event where the upstream cannot say it. Of
+// several items before which there is none (null) only one can be the first: the others come where they arrive.
 func (t *transcript) link(ev *event) {
 	id := cmp.Or(ev.item.ID, ev.ItemID)
 	switch ev.Type {
-	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted, realtime.TypeOutputItemAdded:
+	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted,
+		realtime.TypeOutputItemAdded:
 	default:
 		return
 	}
@@ -112,11 +113,12 @@ func (t *transcript) link(ev *event) {
 	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev)) {
 		after.prev, t.next[id] = id, after
 	}
-	it.prev, it.linked, it.guessed, t.next[prev] = prev, true, guess, it
+	it.prev, it.linked = prev, true
+	it.guessed, t.next[prev] = guess, it
 }
 
-// isFirst reports whether an item of which the upstream says so is the first of its session: what was announced before it
-// may follow it. The first of all is such an item, or one of which the upstream says nothing.
+// isFirst reports whether an item of which the upstream says so is the first of its session: what was announced before
+// it may follow it. The first of all is such an item, or one of which the upstream says nothing.
 func (t *transcript) isFirst(it *item) bool {
 	u, p := t.up, t.items[it.arrived]
 	for n := 0; u.first == nil; n++ {
@@ -202,7 +204,8 @@ func (t *transcript) write(m *message) {
 	if end := m.meta.AudioEndMS; end != nil {
 		m.meta.HeardText = cmp.Or(m.heard, new(t.heard(m, time.Duration(*end)*time.Millisecond)))
 	}
-	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta}, Place: at, Queued: m.queued,
+	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta},
+		Place: at, Queued: m.queued,
 		Continues: m.meta.Status == thread.StatusCompleted && m.response != nil && !m.response.done})
 	m.written = m.text()
 	m.pieces = m.open() && (m.written != "" || len(m.tools) == 0) // there is a part for the text
@@ -280,12 +283,14 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ { // the chain may be circular
 		prev := t.items[it.prev]
 		switch {
-		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)), prev != nil && prev.seeded && !prev.linked:
+		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)),
+			prev != nil && prev.seeded && !prev.linked:
 			return after(t.LastMessage)
 		case prev != nil && prev.message != nil && prev.message.past:
 			return after(t.LastMessage)
 		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || !prev.linked):
-			return after(prev.message.last()) // a call that an earlier message shows comes after what was said meanwhile
+			// a call that an earlier message shows comes after what was said meanwhile
+			return after(prev.message.last())
 		}
 		it = prev
 	}

@@ -77,7 +77,8 @@ const (
 func (s *State) publishTurn() {
 	q := s.answers
 	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
-	if s.phase == ended || !busy && s.playback.playing == "" && !slices.ContainsFunc(q.turn.responses, (*response).awaitsSound) {
+	if s.phase == ended ||
+		!busy && s.playback.playing == "" && !slices.ContainsFunc(q.turn.responses, (*response).awaitsSound) {
 		q.turnOver()
 	}
 	if busy == s.busy {

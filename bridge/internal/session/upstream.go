@@ -36,8 +36,8 @@ type upstream struct {
 	by        time.Time // when to give up on its set-up
 	gone      bool      // nothing more is sent to it
 	began     time.Time // when it became the active one
-	// wordBy is when it counts as lost because it says nothing at all, although it was sent a text or asked again for an
-	// answer; zero if it was not, or has said something since.
+	// wordBy is when it counts as lost because it says nothing at all, although it was sent a text or asked again for
+	// an answer; zero if it was not, or has said something since.
 	wordBy time.Time
 	id     string // the upstream's id of the call
 	names  names
@@ -49,8 +49,8 @@ type upstream struct {
 	seconds, cost float64
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// first is the item that comes first of all, as far as known, and newest the id of the one announced last. History does
-	// not count.
+	// first is the item that comes first of all, as far as known, and newest the id of the one announced last. History
+	// does not count.
 	first  *item
 	newest string
 	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
@@ -71,14 +71,16 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
-		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, made: c.now, by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
+		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, made: c.now,
+		by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
 }
 
 // take takes what a dial says about the session.
 func (u *upstream) take(in UpstreamDialed) {
-	u.id, u.limit, u.can, u.route = in.ID, in.Limit, in.Can, in.Route
+	u.id, u.limit = in.ID, in.Limit
+	u.can, u.route = in.Can, in.Route
 }
 
 // SeedPrefix returns the prefix of the ids of items that replay history to a session of that
@@ -90,12 +92,13 @@ func (c Config) SeedPrefix(gen int) string {
 	return fmt.Sprintf("%s_%dh", c.ItemPrefix, gen)
 }
 
-// SessionRecord returns the record of what a session costs that is billed by its length; usage is nil while that is not known. It is the
-// same for the same session, whoever writes it.
+// SessionRecord returns the record of what a session costs that is billed by its length; usage is nil while that is not
+// known. It is the same for the same session, whoever writes it.
 func (c *Config) SessionRecord(leg records.Leg, model string, usage *realtime.Usage) records.Response {
 	rec := records.Response{
-		ID: persistence.OnceID(leg.CallID, fmt.Sprintf("session/%d", leg.Generation)), Kind: records.KindSession, CallID: leg.CallID,
-		Upstream: leg.Upstream, UpstreamID: leg.UpstreamID, Model: model, Status: realtime.ResponseInProgress, CreatedAt: leg.StartedAt,
+		ID: persistence.OnceID(leg.CallID, fmt.Sprintf("session/%d", leg.Generation)), Kind: records.KindSession,
+		CallID: leg.CallID, Upstream: leg.Upstream, UpstreamID: leg.UpstreamID, Model: model,
+		Status: realtime.ResponseInProgress, CreatedAt: leg.StartedAt,
 	}
 	if usage != nil {
 		rec.RawUsage = usage.Raw
@@ -108,7 +111,10 @@ func (c *Config) SessionRecord(leg records.Leg, model string, usage *realtime.Us
 
 // sessionRecord is SessionRecord for a session of the call.
 func (u *upstream) sessionRecord(usage *realtime.Usage) records.Response {
-	leg := records.Leg{CallID: u.CallID, Generation: int64(u.gen), Upstream: cmp.Or(u.route.Name, u.record.Upstream), UpstreamID: u.id, StartedAt: u.made}
+	leg := records.Leg{
+		CallID: u.CallID, Generation: int64(u.gen), Upstream: cmp.Or(u.route.Name, u.record.Upstream), UpstreamID: u.id,
+		StartedAt: u.made,
+	}
 	return u.SessionRecord(leg, cmp.Or(u.route.Model, u.Session.Model), usage)
 }
 

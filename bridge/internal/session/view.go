@@ -22,12 +22,12 @@ type view struct {
 	client     *clientTools
 	// created and updated are the session.created and the latest session.updated, as the upstream sent them.
 	created, updated []byte
-	// told are the items that the clients were told of.
-	told map[int]*toldItems
+	// shown are the items that the clients were told of.
+	shown map[int]*shownItems
 }
 
-// toldItems are the items of which a client was told.
-type toldItems struct {
+// shownItems are the items of which a client was told.
+type shownItems struct {
 	before map[string]string // by the item, the one before it
 	last   string
 	// made is the last item that the client has created.
@@ -41,11 +41,11 @@ type toldItems struct {
 const inFlight = 2 * time.Second
 
 // toldTo returns what a client was told.
-func (v *view) toldTo(side int) *toldItems {
-	if v.told[side] == nil {
-		v.told[side] = &toldItems{before: make(map[string]string)}
+func (v *view) toldTo(side int) *shownItems {
+	if v.shown[side] == nil {
+		v.shown[side] = &shownItems{before: make(map[string]string)}
 	}
-	return v.told[side]
+	return v.shown[side]
 }
 
 // note records what an event has told a client.
@@ -58,14 +58,15 @@ func (v *view) note(side int, ev *event, visible []byte) {
 		t, id := v.toldTo(side), ev.item.ID
 		if _, again := t.before[id]; !again {
 			t.before[id] = textOf(realtime.Member(visible, "previous_item_id"))
-			t.prior, t.since, t.last = t.last, v.now, id
+			t.prior, t.since = t.last, v.now
+			t.last = id
 		}
 	}
 }
 
 // deleted takes that the clients know that an item is gone.
 func (v *view) deleted(id string) {
-	for _, t := range v.told {
+	for _, t := range v.shown {
 		if t.last == id {
 			t.last = t.before[id]
 		}
@@ -100,9 +101,9 @@ func textOf(raw json.RawMessage) (text string) {
 	return text
 }
 
-// placed returns an event with the item before its own that a client knows: the nearest one or, if it knows none of those
-// before it, the last one that it was told of, since an upstream that is silent about the order means that of its words. An
-// item that is still to come stays named.
+// placed returns an event with the item before its own that a client knows: the nearest one or, if it knows none of
+// those before it, the last one that it was told of, since an upstream that is silent about the order means that of its
+// words. An item that is still to come stays named.
 func (v *view) placed(ev *event, side int) []byte {
 	before := v.before(ev, side)
 	if before == textOf(realtime.Member(ev.Raw, "previous_item_id")) {
@@ -139,11 +140,12 @@ func (v *view) before(ev *event, side int) string {
 }
 
 // of returns what the browser (0) or a sideband sees of an event, nil for nothing. It does not see function calls that
-// others answer, nor their outputs: clients take every function call for one that they have to run. They learn about these
-// from bridge.tool events instead; not from mcp_call items, after which OpenAI's SDK asks for one more answer.
+// others answer, nor their outputs: clients take every function call for one that they have to run. They learn about
+// these from bridge.tool events instead; not from mcp_call items, after which OpenAI's SDK asks for one more answer.
 func (v *view) of(ev *event, side int) []byte {
 	switch {
-	case ev.Type == realtime.TypeItemRetrieved, ev.Type == realtime.TypeOutputAudioDelta, ev.Type == realtime.TypeOutputAudioDeltaBeta:
+	case ev.Type == realtime.TypeItemRetrieved, ev.Type == realtime.TypeOutputAudioDelta,
+		ev.Type == realtime.TypeOutputAudioDeltaBeta:
 		return nil // they contain audio, and no client asked for them
 	case strings.HasPrefix(ev.Type, "session."):
 		return v.ofSession(ev, side)
@@ -177,7 +179,9 @@ func (v *view) of(ev *event, side int) []byte {
 func ofMalformed(ev *event) []byte {
 	switch ev.Type {
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, // perhaps for a replayed item
-		realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone, realtime.TypeFunctionArgumentsDelta, realtime.TypeFunctionArgumentsDone, // perhaps a server tool
+		// perhaps a server tool
+		realtime.TypeOutputItemAdded, realtime.TypeOutputItemDone,
+		realtime.TypeFunctionArgumentsDelta, realtime.TypeFunctionArgumentsDone,
 		realtime.TypeResponseDone:
 		return nil
 	}
@@ -201,7 +205,8 @@ func (v *view) ofSession(ev *event, side int) []byte {
 	return visible
 }
 
-// withVoice returns a session.created with the voice that the session is about to get, where the upstream tells its own.
+// withVoice returns a session.created with the voice that the session is about to get, where the upstream tells its
+// own.
 func (v *view) withVoice(created []byte) []byte {
 	var event struct{ Session json.RawMessage }
 	var session struct{ Audio json.RawMessage }
@@ -266,7 +271,8 @@ func (v *view) retrieve(ev realtime.Event) {
 	it := v.transcript.items[ev.ItemID]
 	side, _ := asked(ev.EventID)
 	if it == nil || it.seeded || it.raw.Type == "" || v.tools.hides(&it.raw, side) {
-		v.refuse(ev.EventID, "item_retrieve_invalid_item_id", fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
+		v.refuse(ev.EventID, "item_retrieve_invalid_item_id",
+			fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
 	raw := it.raw
@@ -305,7 +311,7 @@ func (v *view) ofSidebands(ev *event) [][]byte {
 	}
 	views := make([][]byte, len(v.sidebands))
 	for i, side := range v.sidebands {
-		if side.told {
+		if side.welcomed {
 			views[i] = v.of(ev, side.id)
 		}
 	}

@@ -61,9 +61,9 @@ func Alternate(req llm.Request) (system []string, groups []Group) {
 	return system, groups
 }
 
-// Fold returns a conversation for servers that apply a model's own template, many of which want a single system message, at
-// the beginning, and no two messages of the user or the model in a row. strict puts an answer between the results of tools
-// and the user's next words, too.
+// Fold returns a conversation for servers that apply a model's own template, many of which want a single system
+// message, at the beginning, and no two messages of the user or the model in a row. strict puts an answer between the
+// results of tools and the user's next words, too.
 func Fold(req llm.Request, strict bool) llm.Request {
 	system, groups := Alternate(req)
 	req.System = strings.Join(system, "\n\n")

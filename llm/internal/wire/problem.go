@@ -183,7 +183,8 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errTooLarge):
-		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.", err)
+		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.",
+			err)
 	case errors.Is(err, errMalformed):
 		return f.fail(llm.KindUnavailable, f.Label+" sent something unreadable, and the answer was cut off.", err)
 	case resp != nil:
@@ -191,7 +192,8 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return f.fail(llm.KindTimeout, f.Label+" did not answer in time.", err)
 	default:
-		return f.fail(llm.KindUnavailable, f.Label+" cannot be reached. Check the network and the address in the settings.", err)
+		return f.fail(llm.KindUnavailable,
+			f.Label+" cannot be reached. Check the network and the address in the settings.", err)
 	}
 }
 
@@ -200,7 +202,9 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 func (f Failures) cancelled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &llm.Error{Kind: llm.KindTimeout, Provider: f.Provider, Message: f.Label + " did not answer in time.", Err: cause}
+		return &llm.Error{
+			Kind: llm.KindTimeout, Provider: f.Provider, Message: f.Label + " did not answer in time.", Err: cause,
+		}
 	}
 	if errors.Is(cause, err) {
 		return fmt.Errorf("stream answer of %s: %w", f.Provider, cause)
@@ -212,7 +216,8 @@ func (f Failures) cancelled(ctx context.Context) error {
 func (f Failures) Problem(p Problem) *llm.Error {
 	said := f.mask(p.said())
 	e := f.fail(kindOfWords(f.Kind(p), p.Status, said), "", nil)
-	e.Status, e.Param, e.Said = p.Status, p.Param, said
+	e.Status, e.Param = p.Status, p.Param
+	e.Said = said
 	e.RetryAfter = retryAfter(p, time.Now())
 	e.Message = f.words(e.Kind, p)
 	if p.Message != "" {
@@ -250,7 +255,8 @@ func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 	case llm.KindRate:
 		return f.Label + " has received more requests than it allows. Wait a moment, then try again."
 	case llm.KindTooLong:
-		return "The conversation is too long for this model of " + f.Label + ". Start a new one, or choose a model with a larger context."
+		return "The conversation is too long for this model of " + f.Label +
+			". Start a new one, or choose a model with a larger context."
 	case llm.KindOverloaded:
 		return f.Label + " is overloaded or not working at the moment. Try again later."
 	case llm.KindTimeout:

@@ -60,7 +60,8 @@ func newStream(body io.Reader, form Form) *stream {
 }
 
 // next returns the next event, which the caller may keep, or nil for a comment, by which a server shows that it is at
-// work. It blocks until there is one. It returns io.EOF at the end of the answer, whether or not the answer is complete.
+// work. It blocks until there is one. It returns io.EOF at the end of the answer, whether or not the answer is
+// complete.
 func (s *stream) next() (json.RawMessage, error) {
 	for !s.ended {
 		line, err := s.line()

@@ -12,8 +12,8 @@ const (
 	closesThought = "</think>"
 )
 
-// Thoughts separates what a model thinks from its text, for servers that do not: everything up to </think> if the text begins
-// with <think>. The zero value is ready.
+// Thoughts separates what a model thinks from its text, for servers that do not: everything up to </think> if the text
+// begins with <think>. The zero value is ready.
 type Thoughts struct {
 	held  string // what may be the beginning of a tag
 	state int    // before, within or after the thoughts
@@ -52,7 +52,8 @@ func (t *Thoughts) Split(text string) (out []llm.Delta) {
 		if !closed {
 			return out
 		}
-		text, t.state, t.begun = rest, speaks, false
+		text, t.state = rest, speaks
+		t.begun = false
 	}
 	if text = t.trim(text); text != "" {
 		out = append(out, llm.Delta{Text: text})

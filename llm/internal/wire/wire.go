@@ -53,7 +53,9 @@ type Answer interface {
 
 // Stream posts a request as JSON and yields what a makes of the answer; see [llm.Provider]. The
 // sequence can be used once.
-func (c *Client) Stream(ctx context.Context, address string, header http.Header, request any, a Answer) iter.Seq2[llm.Delta, error] {
+func (c *Client) Stream(
+	ctx context.Context, address string, header http.Header, request any, a Answer,
+) iter.Seq2[llm.Delta, error] {
 	return func(yield func(llm.Delta, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -77,7 +79,8 @@ func (c *Client) Stream(ctx context.Context, address string, header http.Header,
 			var event json.RawMessage
 			event, err = s.next()
 			if other, ok := errors.AsType[*notStreamError](err); ok && first && other.object() {
-				event, whole, err = valid(other.body), err, nil
+				event, whole = valid(other.body), err
+				err = nil
 			}
 			if err != nil {
 				break
@@ -145,8 +148,8 @@ func CheckURL(base string) error {
 	return nil
 }
 
-// Label returns what users call the server at base, which CheckURL accepts: its vendor if that is the vendor's own address,
-// else its host.
+// Label returns what users call the server at base, which CheckURL accepts: its vendor if that is the vendor's own
+// address, else its host.
 func Label(vendor, own, base string) string {
 	u, err := url.Parse(base)
 	if err != nil || base == own {

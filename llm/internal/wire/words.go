@@ -19,8 +19,10 @@ const maxSaid = 8 << 10
 // words have in common that something is measured, and that there is too much of it.
 var (
 	// answerLimits are parameters, which measure the answer.
-	answerLimits = regexp.MustCompile(`max[_ ]?(output|completion|new|generated)?[_ ]?tokens|(output|completion) tokens`)
-	measured     = regexp.MustCompile(`context|token|prompt|conversation|history|kv[ -]cache|上下文|输入|长度`)
+	answerLimits = regexp.MustCompile(
+		`max[_ ]?(output|completion|new|generated)?[_ ]?tokens|(output|completion) tokens`,
+	)
+	measured = regexp.MustCompile(`context|token|prompt|conversation|history|kv[ -]cache|上下文|输入|长度`)
 	// sized are measured only in some words; those of an image are not the conversation's.
 	sized = regexp.MustCompile(`(input|message|request|payload|content)s?\b.*\b(length|long|size|large)|` +
 		`(length|long|size|large)\b.*\b(input|message|request|payload|content)`)
@@ -28,11 +30,13 @@ var (
 	excess = regexp.MustCompile(`exceed|too (long|large|big|many|much)|(long|larg|great|high|bigg|short|small)er|` +
 		`overflow|oversize|\bmax|\blimit|at most|\bonly|(more|less) than|up to|reduc|shorten|truncat|<=|> ?\d|` +
 		`range of|out of|\bfit|not enough|full|free (space|slot)|context shift|超|过长|过多|最大`)
-	// rates are limits of what is sent in a time. A request that is larger than such a limit alone can only be shortened.
+	// rates are limits of what is sent in a time. A request that is larger than such a limit alone can only be
+	// shortened.
 	rates = regexp.MustCompile(`per[ _](second|minute|min|hour|day)|rate[ _-]?limit|\b[tr]p[mds]\b|concurren`)
 
 	larger = regexp.MustCompile(`too large|must be reduced|message size`)
-	// credit is what pays for requests. Bills are no matter of waiting either, but some call a limit of a minute a quota.
+	// credit is what pays for requests. Bills are no matter of waiting either, but some call a limit of a minute a
+	// quota.
 	credit = regexp.MustCompile(`\bcredits?\b|(account|insufficient|negative|your)[ _].{0,16}balance|` +
 		`balance.{0,24}(low|insufficient|exhausted|enough|negative)|insufficient[ _](funds|quota)|` +
 		`arrear|overdue|spending[ _](limit|cap)|recharge|prepaid|余额|欠费`)

@@ -9,7 +9,8 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// Queries are the generated queries, with PostgreSQL's structs for both engines; SQLite's are identical and are converted.
+// Queries are the generated queries, with PostgreSQL's structs for both engines; SQLite's are identical and are
+// converted.
 type Queries = pgdb.Querier
 
 // DB is the open database of a process. It is safe for concurrent use.

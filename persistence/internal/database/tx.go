@@ -20,8 +20,8 @@ type Tx struct {
 	err error
 }
 
-// Begin runs fn in a transaction that writes to one thread, which is rolled back by an error of fn or of any write in it,
-// whatever fn returns.
+// Begin runs fn in a transaction that writes to one thread, which is rolled back by an error of fn or of any write in
+// it, whatever fn returns.
 func Begin(ctx context.Context, db DB, key thread.Key, fn func(*Tx) error) error {
 	if err := CheckKey(key); err != nil {
 		return fmt.Errorf("write thread: %w", err)
@@ -34,7 +34,8 @@ func Begin(ctx context.Context, db DB, key thread.Key, fn func(*Tx) error) error
 		}
 		return tx.err
 	})
-	if err != nil && tx != nil && err == tx.err { //nolint:errorlint // the very same error, which already says what was done
+	if err != nil && tx != nil &&
+		err == tx.err { //nolint:errorlint // the very same error, which already says what was done
 		return err
 	}
 	return db.Fail("write thread", err)

@@ -18,7 +18,8 @@ type Begun struct {
 	Browser string
 }
 
-// Begin begins the sign-in of an owner, who will come back to the address redirect. A [RefusedError] says why that cannot be.
+// Begin begins the sign-in of an owner, who will come back to the address redirect. A [RefusedError] says why that
+// cannot be.
 func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect string) (Begun, error) {
 	at, err := d.discover(ctx, s)
 	if err != nil {
@@ -42,11 +43,15 @@ func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect strin
 	}
 	state, browser := random(), random()
 	p := pending{
-		endpoints: endpoints{URL: s.URL, Resource: at.resource, Client: us, Token: at.meta.TokenEndpoint, Revoke: at.meta.RevocationEndpoint},
-		Scopes:    at.scopes,
-		Verifier:  random(), Browser: hashed(browser), SaysIssuer: at.meta.AuthorizationResponseIssParameterSupported,
+		endpoints: endpoints{
+			URL: s.URL, Resource: at.resource, Client: us, Token: at.meta.TokenEndpoint,
+			Revoke: at.meta.RevocationEndpoint,
+		},
+		Scopes:   at.scopes,
+		Verifier: random(), Browser: hashed(browser), SaysIssuer: at.meta.AuthorizationResponseIssParameterSupported,
 	}
-	if _, err := d.Store.BeginSignIn(ctx, hashed(state), owner, s.Name, d.seal.close(p, aboutSignIn, owner, s.Name), pendingFor); err != nil {
+	if _, err := d.Store.BeginSignIn(ctx, hashed(state), owner, s.Name, d.seal.close(p, aboutSignIn, owner, s.Name),
+		pendingFor); err != nil {
 		return Begun{}, err
 	}
 	u, err := url.Parse(at.meta.AuthorizationEndpoint)
@@ -66,12 +71,16 @@ func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect strin
 	return Begun{u.String(), browser}, nil
 }
 
-// clientAt returns what the authorization server knows us as: as configured, as it was registered before, or registered now.
+// clientAt returns what the authorization server knows us as: as configured, as it was registered before, or registered
+// now.
 func (d *Desk) clientAt(ctx context.Context, s Server, at *place, redirect string, anew bool) (client, error) {
 	methods := at.meta.TokenEndpointAuthMethodsSupported
 	if s.ClientID != "" {
-		header := s.ClientSecret != "" && !slices.Contains(methods, "client_secret_post") // the default is the header (RFC 8414, 2)
-		return client{Issuer: at.meta.Issuer, Redirect: redirect, ID: s.ClientID, Secret: s.ClientSecret, InHeader: header}, nil
+		// the default is the header (RFC 8414, 2)
+		header := s.ClientSecret != "" && !slices.Contains(methods, "client_secret_post")
+		return client{
+			Issuer: at.meta.Issuer, Redirect: redirect, ID: s.ClientID, Secret: s.ClientSecret, InHeader: header,
+		}, nil
 	}
 	registered := s.Name + " at " + redirect
 	sealed, err := d.Store.Client(ctx, registered)
@@ -79,7 +88,8 @@ func (d *Desk) clientAt(ctx context.Context, s Server, at *place, redirect strin
 		return client{}, err
 	}
 	var known client
-	if !anew && sealed != "" && d.seal.open(sealed, &known, aboutClient, registered) == nil && known.Issuer == at.meta.Issuer && known.Redirect == redirect &&
+	if !anew && sealed != "" && d.seal.open(sealed, &known, aboutClient,
+		registered) == nil && known.Issuer == at.meta.Issuer && known.Redirect == redirect &&
 		(known.ExpiresAt.IsZero() || known.ExpiresAt.After(d.Now().Add(pendingFor))) {
 		return known, nil
 	}
@@ -101,7 +111,8 @@ func (d *Desk) register(ctx context.Context, s Server, at *place, redirect strin
 	}
 	methods := at.meta.TokenEndpointAuthMethodsSupported
 	method := "client_secret_basic"
-	for _, better := range []string{"none", "client_secret_post"} { // a secret of a client that anybody may register proves nothing
+	// a secret of a client that anybody may register proves nothing
+	for _, better := range []string{"none", "client_secret_post"} {
 		if slices.Contains(methods, better) {
 			method = better
 			break
@@ -112,8 +123,9 @@ func (d *Desk) register(ctx context.Context, s Server, at *place, redirect strin
 		kind = "native" // on loopback
 	}
 	got, err := oauthex.RegisterClient(ctx, at.meta.RegistrationEndpoint, &oauthex.ClientRegistrationMetadata{
-		RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: method, GrantTypes: []string{"authorization_code", "refresh_token"},
-		ResponseTypes: []string{"code"}, ClientName: "voicebridge", Scope: strings.Join(at.scopes, " "), ApplicationType: kind,
+		RedirectURIs: []string{redirect}, TokenEndpointAuthMethod: method,
+		GrantTypes: []string{"authorization_code", "refresh_token"}, ResponseTypes: []string{"code"},
+		ClientName: "voicebridge", Scope: strings.Join(at.scopes, " "), ApplicationType: kind,
 	}, over)
 	if err != nil {
 		return client{}, refused("%s did not register voicebridge as a client: %s", hostOf(at.meta.Issuer), reason(err))
@@ -122,17 +134,22 @@ func (d *Desk) register(ctx context.Context, s Server, at *place, redirect strin
 		method = got.TokenEndpointAuthMethod
 	}
 	return client{
-		Issuer: at.meta.Issuer, Redirect: redirect, ID: got.ClientID, Secret: got.ClientSecret, ExpiresAt: got.ClientSecretExpiresAt,
-		InHeader: got.ClientSecret != "" && method == "client_secret_basic",
+		Issuer: at.meta.Issuer, Redirect: redirect, ID: got.ClientID, Secret: got.ClientSecret,
+		ExpiresAt: got.ClientSecretExpiresAt,
+		InHeader:  got.ClientSecret != "" && method == "client_secret_basic",
 	}, nil
 }
 
 // Return is what an owner's browser comes back with (RFC 6749, 4.1.2; RFC 9207).
 type Return struct{ State, Code, Issuer, Error, Description string }
 
-// Finish ends the sign-in to which a state belongs, if who is back may end it: mine reports whether its owner asks, and kept returns
-// what the browser has kept for a server. It returns whose sign-in it was, and at which server, as soon as that is known. find returns a server by its name.
-func (d *Desk) Finish(ctx context.Context, back Return, kept func(server string) string, mine func(owner string) bool, find func(name string) (Server, bool)) (owner, name string, err error) {
+// Finish ends the sign-in to which a state belongs, if who is back may end it: mine reports whether its owner asks, and
+// kept returns what the browser has kept for a server. It returns whose sign-in it was, and at which server, as soon as
+// that is known. find returns a server by its name.
+func (d *Desk) Finish(
+	ctx context.Context, back Return, kept func(server string) string, mine func(owner string) bool,
+	find func(name string) (Server, bool),
+) (owner, name string, err error) {
 	key := hashed(back.State)
 	owner, name, sealed, err := d.Store.PendingSignIn(ctx, key)
 	if err != nil {
@@ -165,17 +182,22 @@ func (d *Desk) exchange(ctx context.Context, owner string, s Server, p *pending,
 	case back.Issuer != p.Client.Issuer && (p.SaysIssuer || back.Issuer != ""):
 		return refused("the answer does not come from the authorization server that was asked")
 	case back.Error != "":
-		return refused("the authorization server refused: %s", reason(&oauthError{word(back.Error), word(back.Description)}))
+		return refused("the authorization server refused: %s",
+			reason(&oauthError{word(back.Error), word(back.Description)}))
 	case back.Code == "":
 		return refused("the authorization server sent no code")
 	}
 	t, err := d.token(ctx, s, &p.endpoints, url.Values{
-		"grant_type": {"authorization_code"}, "code": {back.Code}, "redirect_uri": {p.Client.Redirect}, "code_verifier": {p.Verifier},
+		"grant_type": {"authorization_code"}, "code": {back.Code}, "redirect_uri": {p.Client.Redirect},
+		"code_verifier": {p.Verifier},
 	})
 	if err != nil {
 		return refused("the authorization server did not give a token: %s", reason(err))
 	}
-	g := grant{endpoints: p.endpoints, Access: t.Access, Refresh: string(t.Refresh), ExpiresAt: t.expires(d.Now()), Scopes: p.Scopes}
+	g := grant{
+		endpoints: p.endpoints, Access: t.Access, Refresh: string(t.Refresh), ExpiresAt: t.expires(d.Now()),
+		Scopes: p.Scopes,
+	}
 	if t.Scope != "" {
 		g.Scopes = strings.Fields(string(t.Scope))
 	}

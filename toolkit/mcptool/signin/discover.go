@@ -36,7 +36,8 @@ func (d *Desk) Check(ctx context.Context, s Server) (issuer string, err error) {
 }
 
 func errNoClient(p *place) error {
-	return refused("%s registers no clients by itself: register voicebridge there, and give the server's entry in mcp.json \"oauth\": {\"clientId\": …}", p.meta.Issuer)
+	return refused("%s registers no clients by itself: register voicebridge there, and give the server's entry in "+
+		"mcp.json \"oauth\": {\"clientId\": …}", p.meta.Issuer)
 }
 
 // discover asks the server where to sign in (RFC 9728), and there how (RFC 8414, or OpenID Connect Discovery).
@@ -63,9 +64,11 @@ func (d *Desk) discover(ctx context.Context, s Server) (*place, error) {
 	meta, err := auth.GetAuthServerMetadata(ctx, issuer, over)
 	switch {
 	case err != nil:
-		return nil, refused("what the authorization server %s says of itself cannot be used: %s", hostOf(issuer), reason(err))
+		return nil, refused("what the authorization server %s says of itself cannot be used: %s", hostOf(issuer),
+			reason(err))
 	case meta == nil:
-		return nil, refused("the authorization server %s does not say how to sign in: it has no metadata (RFC 8414)", hostOf(issuer))
+		return nil, refused("the authorization server %s does not say how to sign in: it has no metadata (RFC 8414)",
+			hostOf(issuer))
 	case meta.AuthorizationEndpoint == "" || meta.TokenEndpoint == "":
 		return nil, refused("the authorization server %s names no endpoints for a sign-in", hostOf(issuer))
 	case !slices.Contains(meta.CodeChallengeMethodsSupported, "S256"):
@@ -77,7 +80,8 @@ func (d *Desk) discover(ctx context.Context, s Server) (*place, error) {
 	return &place{resource.Resource, scopes, meta}, nil
 }
 
-// challenge asks the server without a token, and returns where its metadata is and what to ask for, as far as it says so.
+// challenge asks the server without a token, and returns where its metadata is and what to ask for, as far as it says
+// so.
 func challenge(ctx context.Context, over *http.Client, address string) (metadata string, scopes []string, err error) {
 	body := strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, body)
@@ -103,9 +107,11 @@ func challenge(ctx context.Context, over *http.Client, address string) (metadata
 	return "", nil, nil
 }
 
-// resource reads the metadata of the server as a resource, where it names them or else at the well-known addresses. One without
-// any is its own authorization server, as before the specification of 2025-06-18.
-func (d *Desk) resource(ctx context.Context, over *http.Client, s Server, named string) (*oauthex.ProtectedResourceMetadata, error) {
+// resource reads the metadata of the server as a resource, where it names them or else at the well-known addresses. One
+// without any is its own authorization server, as before the specification of 2025-06-18.
+func (d *Desk) resource(
+	ctx context.Context, over *http.Client, s Server, named string,
+) (*oauthex.ProtectedResourceMetadata, error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, errors.New("the url is malformed")

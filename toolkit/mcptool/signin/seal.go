@@ -22,7 +22,8 @@ const (
 
 var errSeal = errors.New("what is sealed cannot be opened")
 
-// seal encrypts what the database keeps (AES-256-GCM), and binds it to what it is about, so that no row can take another's place.
+// seal encrypts what the database keeps (AES-256-GCM), and binds it to what it is about, so that no row can take
+// another's place.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal(secret string) (seal, error) {

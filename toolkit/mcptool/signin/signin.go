@@ -1,9 +1,9 @@
-// Package signin lets owners sign in to MCP servers by OAuth 2.1, as the MCP specification says (2025-11-25, authorization), and
-// keeps what they are granted: sealed, and renewed by one process at a time.
+// Package signin lets owners sign in to MCP servers by OAuth 2.1, as the MCP specification says (2025-11-25,
+// authorization), and keeps what they are granted: sealed, and renewed by one process at a time.
 //
 // What a server says about where to sign in is not trusted: all but the server's own configured origin is reached
-// through the transport that [Config] names, answers are limited, and what comes back must belong to what was begun, to who began it and to
-// the authorization server that was asked.
+// through the transport that [Config] names, answers are limited, and what comes back must belong to what was begun, to
+// who began it and to the authorization server that was asked.
 package signin
 
 import (
@@ -48,7 +48,8 @@ type NeededError struct{ Server string }
 
 // Error says so in words that a model can pass on.
 func (e *NeededError) Error() string {
-	return fmt.Sprintf("the user has to sign in to %q first. Tell them: the page shows a button for it. Then try again", e.Server)
+	return fmt.Sprintf("the user has to sign in to %q first. Tell them: the page shows a button for it. Then try again",
+		e.Server)
 }
 
 // The errors of what comes back from a sign-in.
@@ -164,7 +165,8 @@ func (d *Desk) grantOf(ctx context.Context, owner string, s Server) (*grant, int
 	}
 	g := new(grant)
 	if err := d.seal.open(sealed, g, aboutGrant, owner, s.Name); err != nil {
-		d.Logger.Warn("MCP grant not readable, the owner has to sign in again; the secret may have changed", "server", s.Name, "owner", owner)
+		d.Logger.Warn("MCP grant not readable, the owner has to sign in again; the secret may have changed",
+			"server", s.Name, "owner", owner)
 		return nil, version, nil //nolint:nilerr // as if there were none
 	}
 	if g.URL != s.URL {
@@ -179,8 +181,8 @@ func (d *Desk) SignedIn(ctx context.Context, owner string, s Server) (bool, erro
 	return g != nil, err
 }
 
-// Widen notes that the owner's grant lacks scopes for what the server was asked: the next sign-in asks for these, too. The
-// error is a [NeededError], and nil if signing in would not help, as the configuration names the scopes.
+// Widen notes that the owner's grant lacks scopes for what the server was asked: the next sign-in asks for these, too.
+// The error is a [NeededError], and nil if signing in would not help, as the configuration names the scopes.
 func (d *Desk) Widen(ctx context.Context, owner string, s Server, scopes []string) error {
 	g, version, err := d.grantOf(ctx, owner, s)
 	if err != nil || s.Scopes != nil {

@@ -69,7 +69,8 @@ func (d *Desk) token(ctx context.Context, s Server, at *endpoints, form url.Valu
 		return nil, fmt.Errorf("HTTP %d", response.StatusCode)
 	case err != nil:
 		return nil, errors.New("the token endpoint's answer is not the JSON that was expected")
-	case t.Access == "" || len(t.Access) > maxToken || len(t.Refresh) > maxToken || strings.ContainsFunc(t.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
+	case t.Access == "" || len(t.Access) > maxToken || len(t.Refresh) > maxToken ||
+		strings.ContainsFunc(t.Access, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return nil, errors.New("the token endpoint gave no token that can be used")
 	case t.Type != "" && !strings.EqualFold(string(t.Type), "bearer"): // Microsoft's may give none
 		return nil, fmt.Errorf("the token endpoint gave a token of the type %.40q, not Bearer", t.Type)
@@ -78,7 +79,9 @@ func (d *Desk) token(ctx context.Context, s Server, at *endpoints, form url.Valu
 }
 
 // post sends a form as the client that the authorization server knows.
-func (d *Desk) post(ctx context.Context, s Server, at *endpoints, address string, form url.Values) (*http.Response, error) {
+func (d *Desk) post(
+	ctx context.Context, s Server, at *endpoints, address string, form url.Values,
+) (*http.Response, error) {
 	over, err := d.http(s)
 	if err != nil {
 		return nil, err
@@ -102,8 +105,8 @@ func (d *Desk) post(ctx context.Context, s Server, at *endpoints, address string
 	return over.Do(request)
 }
 
-// Token returns an access token of the owner for a server, but not the refused one, if that is not empty: then, and when its end is near, the
-// grant is renewed. The error is a [NeededError] if the owner has to sign in.
+// Token returns an access token of the owner for a server, but not the refused one, if that is not empty: then, and
+// when its end is near, the grant is renewed. The error is a [NeededError] if the owner has to sign in.
 func (d *Desk) Token(ctx context.Context, owner string, s Server, refused string) (string, error) {
 	for {
 		g, version, err := d.grantOf(ctx, owner, s)
@@ -144,8 +147,9 @@ func (d *Desk) Token(ctx context.Context, owner string, s Server, refused string
 
 // renew renews a grant, unless another process does. Then, and if the grant has changed meanwhile, it returns nothing.
 //
-// A server that gives a new refresh token with each renewal takes the second use of an old one for a theft, and ends the grant. So one
-// process renews it at a time, and once it has asked it does not give up before the answer is saved, whatever happens to the call.
+// A server that gives a new refresh token with each renewal takes the second use of an old one for a theft, and ends
+// the grant. So one process renews it at a time, and once it has asked it does not give up before the answer is saved,
+// whatever happens to the call.
 func (d *Desk) renew(ctx context.Context, owner string, s Server, g *grant, version int64) (access string, err error) {
 	begun, err := d.Store.BeginRenewal(ctx, owner, s.Name, version, renewalFor)
 	if err != nil || !begun {
@@ -155,11 +159,13 @@ func (d *Desk) renew(ctx context.Context, owner string, s Server, g *grant, vers
 	t, err := d.token(ctx, s, &g.endpoints, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}})
 	if err != nil {
 		if e, ok := errors.AsType[*oauthError](err); ok && slices.Contains(final, string(e.Code)) {
-			d.Logger.Info("MCP grant is over, the owner has to sign in again", "server", s.Name, "owner", owner, "error", string(e.Code))
+			d.Logger.Info("MCP grant is over, the owner has to sign in again", "server", s.Name, "owner", owner,
+				"error", string(e.Code))
 			_, err := d.Store.DeleteGrant(ctx, owner, s.Name, version)
 			return "", errors.Join(&NeededError{s.Name}, err)
 		}
-		return "", errors.Join(fmt.Errorf("renew the sign-in at %q: %s", s.Name, reason(err)), d.Store.AbandonRenewal(ctx, owner, s.Name, version))
+		return "", errors.Join(fmt.Errorf("renew the sign-in at %q: %s", s.Name, reason(err)),
+			d.Store.AbandonRenewal(ctx, owner, s.Name, version))
 	}
 	next := *g
 	next.Access, next.ExpiresAt = t.Access, t.expires(d.Now())
@@ -173,7 +179,8 @@ func (d *Desk) renew(ctx context.Context, owner string, s Server, g *grant, vers
 	}, backoff.WithMaxElapsedTime(renewalFor-2*requestTimeout))
 	switch {
 	case err != nil:
-		d.Logger.Error("renewed MCP grant not saved, the owner may have to sign in again", "server", s.Name, "owner", owner, "error", err)
+		d.Logger.Error("renewed MCP grant not saved, the owner may have to sign in again", "server", s.Name,
+			"owner", owner, "error", err)
 		return next.Access, nil
 	case !saved: // the owner has given it back meanwhile
 		d.revoke(ctx, s, &next)
@@ -205,8 +212,8 @@ func (d *Desk) revoke(ctx context.Context, s Server, g *grant) {
 	}
 }
 
-// Forget gives back what an owner was granted at a server. It reports whether there was anything. That the server did not take it
-// back is only logged: it is gone here.
+// Forget gives back what an owner was granted at a server. It reports whether there was anything. That the server did
+// not take it back is only logged: it is gone here.
 func (d *Desk) Forget(ctx context.Context, owner string, s Server) (bool, error) {
 	g, _, err := d.grantOf(ctx, owner, s)
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	maxRedirects = 3
 )
 
-// carrier carries the requests of one server's sign-ins: those to its own origin, which the operator has configured, directly, all others
-// guarded.
+// carrier carries the requests of one server's sign-ins: those to its own origin, which the operator has configured,
+// directly, all others guarded.
 type carrier struct {
 	own     *url.URL
 	headers map[string]string
@@ -31,7 +31,9 @@ func (d *Desk) http(s Server) (*http.Client, error) {
 	if err != nil {
 		return nil, errors.New("the url is malformed") // the text may hold a token
 	}
-	return &http.Client{Transport: &carrier{u, s.Headers, d.Guarded}, CheckRedirect: checkRedirect, Timeout: requestTimeout}, nil
+	return &http.Client{
+		Transport: &carrier{u, s.Headers, d.Guarded}, CheckRedirect: checkRedirect, Timeout: requestTimeout,
+	}, nil
 }
 
 func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -59,8 +61,8 @@ func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// tidied returns the answer to a registration with its times as numbers, where they are texts or something else: the SDK
-// would refuse it.
+// tidied returns the answer to a registration with its times as numbers, where they are texts or something else: the
+// SDK would refuse it.
 func tidied(body []byte) []byte {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(body, &fields) != nil || fields["client_id"] == nil {

@@ -48,32 +48,38 @@ const (
 func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error) {
 	m := &Metrics{
 		latency: histogram("voicebridge_answer_latency_seconds",
-			"From the end of what the user says, or from a typed message, until a stage of the answer: commit, response, first_audio and "+
-				"first_packet of voice; first_token and total of text.",
+			"From the end of what the user says, or from a typed message, until a stage of the answer: commit, "+
+				"response, first_audio and first_packet of voice; first_token and total of text.",
 			[]float64{.025, .05, .1, .2, .3, .5, .75, 1, 1.5, 2, 3, 5, 10, 30}, "kind", "stage"),
 		failures: counter("voicebridge_upstream_failures_total",
-			"Failed requests to models, and calls that ended because of the model, by kind, upstream and reason.", "kind", "upstream", "reason"),
+			"Failed requests to models, and calls that ended because of the model, by kind, upstream and reason.",
+			"kind", "upstream", "reason"),
 		toolCalls: counter("voicebridge_tool_calls_total",
-			"Tool calls that ended, by who ran them, tool (of MCP servers: the server) and outcome.", "executor", "tool", "outcome"),
+			"Tool calls that ended, by who ran them, tool (of MCP servers: the server) and outcome.", "executor",
+			"tool", "outcome"),
 		toolTime: histogram("voicebridge_tool_call_duration_seconds", "How long tool calls took.",
 			[]float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60}, "executor", "tool"),
 		tokens: counter("voicebridge_tokens_total",
-			"Tokens as counted by the models, by kind and model; cached and audio tokens are also counted as input or output.", "kind", "model", "type"),
-		dollars:  counter("voicebridge_cost_usd_total", "Cost of models in US dollars, according to the known prices.", "kind", "model"),
+			"Tokens as counted by the models, by kind and model; cached and audio tokens are also counted as input "+
+				"or output.", "kind", "model", "type"),
+		dollars: counter("voicebridge_cost_usd_total", "Cost of models in US dollars, according to the known prices.",
+			"kind", "model"),
 		unpriced: counter("voicebridge_unpriced_responses_total", "Responses whose cost is unknown.", "kind", "model"),
 		commits: histogram("voicebridge_database_commit_duration_seconds",
 			"Duration of write transactions, by outcome: saved, or away if the database did not accept them.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "outcome"),
 		spoken: histogram("voicebridge_call_save_duration_seconds",
-			"Time of each attempt to save what is said in a call, by where it is durable then: database, file, or lost if neither accepted it; "+
-				"such an attempt is repeated.",
+			"Time of each attempt to save what is said in a call, by where it is durable then: database, file, or "+
+				"lost if neither accepted it; such an attempt is repeated.",
 			[]float64{.001, .002, .005, .01, .02, .05, .1, .5, 2, 10}, "where"),
 		lost: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "voicebridge_call_changes_lost_total",
-			Help: "Changes of calls that the database can never accept, such as a value that it refuses; the log names each. Those of deleted threads do not count.",
+			Help: "Changes of calls that the database can never accept, such as a value that it refuses; the log " +
+				"names each. Those of deleted threads do not count.",
 		}),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "voicebridge_queue_wait_seconds", Help: "How long queued messages waited to be sent after they were due.",
+			Name:    "voicebridge_queue_wait_seconds",
+			Help:    "How long queued messages waited to be sent after they were due.",
 			Buckets: []float64{.1, .5, 1, 5, 15, 60, 300, 1800},
 		}),
 		queuePaused: counter("voicebridge_queue_pauses_total", "Queues that were paused, by reason.", "reason"),
@@ -93,7 +99,8 @@ func NewMetrics(registry prometheus.Registerer, version string) (*Metrics, error
 	about.Set(1)
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.latency, m.failures, m.toolCalls, m.toolTime, m.tokens, m.dollars, m.unpriced, m.commits, m.spoken, m.lost, m.queueWait, m.queuePaused, about,
+		m.latency, m.failures, m.toolCalls, m.toolTime, m.tokens, m.dollars, m.unpriced, m.commits, m.spoken, m.lost,
+		m.queueWait, m.queuePaused, about,
 	} {
 		errs = append(errs, registry.Register(c))
 	}

@@ -46,8 +46,8 @@ func (t *Traces) Write(ctx context.Context, header http.Header) {
 	}
 }
 
-// Client returns a client whose requests have a User-Agent and, if anything is traced, name the span of their context as
-// their parent.
+// Client returns a client whose requests have a User-Agent and, if anything is traced, name the span of their context
+// as their parent.
 func (t *Traces) Client(agent string) *http.Client { return &http.Client{Transport: naming{t, agent}} }
 
 // naming is the default transport with the headers of Client.

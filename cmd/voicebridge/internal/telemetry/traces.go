@@ -20,8 +20,8 @@ import (
 
 // TraceConfig says where traces go.
 type TraceConfig struct {
-	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; traces go to /v1/traces below it. Empty:
-	// off. Headers with a key: OTEL_EXPORTER_OTLP_HEADERS.
+	// Base URL of an OTLP receiver that speaks HTTP, such as http://127.0.0.1:4318; traces go to /v1/traces below it.
+	// Empty: off. Headers with a key: OTEL_EXPORTER_OTLP_HEADERS.
 	Endpoint string `yaml:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	// Headers are sent with every request, such as a key of the receiver.
 	Headers map[string]string
@@ -43,7 +43,8 @@ type Traces struct {
 // OpenTraces makes the exporter. It sends nothing yet: an unreachable receiver is not an error.
 func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	exporter, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(TracesURL(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers), otlptracehttp.WithTimeout(10*time.Second))
+		otlptracehttp.WithEndpointURL(TracesURL(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers),
+		otlptracehttp.WithTimeout(10*time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("open traces: %w", err)
 	}
@@ -62,7 +63,8 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 		return nil, fmt.Errorf("open traces: OTEL_RESOURCE_ATTRIBUTES must be name=value,name=value: %w", err)
 	}
 	sampler := sdk.ParentBased(sdk.TraceIDRatioBased(cfg.Sample))
-	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler), sdk.WithIDGenerator(ids{}))
+	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler),
+		sdk.WithIDGenerator(ids{}))
 	return &Traces{provider: provider, sampler: sampler, tracer: provider.Tracer("voicebridge")}, nil
 }
 
@@ -78,8 +80,12 @@ func (t *Traces) Close(ctx context.Context) error {
 }
 
 // span makes a span that has already ended, and below it those that inside makes.
-func (t *Traces) span(ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string, attributes []attribute.KeyValue, inside func(context.Context)) {
-	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind), trace.WithAttributes(attributes...))
+func (t *Traces) span(
+	ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string,
+	attributes []attribute.KeyValue, inside func(context.Context),
+) {
+	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind),
+		trace.WithAttributes(attributes...))
 	if failure != "" {
 		span.SetStatus(codes.Error, failure)
 	}
@@ -127,7 +133,8 @@ func (id traceID) exemplar() string {
 // spanContext returns the turn's span as requests name it.
 func (id traceID) spanContext() trace.SpanContext {
 	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: id.TraceID, SpanID: id.span, TraceFlags: trace.TraceFlags(0).WithSampled(id.kept), TraceState: id.parent.TraceState(),
+		TraceID: id.TraceID, SpanID: id.span, TraceFlags: trace.TraceFlags(0).WithSampled(id.kept),
+		TraceState: id.parent.TraceState(),
 	})
 }
 

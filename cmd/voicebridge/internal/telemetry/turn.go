@@ -24,8 +24,10 @@ func (t *Traces) turn(ctx context.Context, report chat.TurnReport) string {
 	}
 	id := t.begunAs(ctx)
 	t.span(id.context(), "text turn", course.Begun, course.Ended, trace.SpanKindServer, failure, []attribute.KeyValue{
-		attribute.String("voicebridge.thread_id", report.Key.Thread), attribute.String("voicebridge.message_id", result.MessageID),
-		attribute.String("voicebridge.finish", string(result.Finish)), attribute.String("gen_ai.provider.name", result.Provider),
+		attribute.String("voicebridge.thread_id", report.Key.Thread),
+		attribute.String("voicebridge.message_id", result.MessageID),
+		attribute.String("voicebridge.finish", string(result.Finish)),
+		attribute.String("gen_ai.provider.name", result.Provider),
 	}, func(ctx context.Context) {
 		for _, r := range course.Requests {
 			t.request(ctx, result.Provider, r)
@@ -52,12 +54,14 @@ func (t *Traces) request(ctx context.Context, upstream string, r records.Respons
 	attributes := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", "chat"), attribute.String("gen_ai.provider.name", upstream),
 		attribute.String("gen_ai.request.model", r.Model), attribute.String("voicebridge.status", r.Status),
-		attribute.Int64("gen_ai.usage.input_tokens", r.Usage.InputTokens), attribute.Int64("gen_ai.usage.output_tokens", r.Usage.OutputTokens),
+		attribute.Int64("gen_ai.usage.input_tokens", r.Usage.InputTokens),
+		attribute.Int64("gen_ai.usage.output_tokens", r.Usage.OutputTokens),
 	}
 	if r.FirstTokenMS != nil {
 		attributes = append(attributes, attribute.Int64("voicebridge.first_token_ms", *r.FirstTokenMS))
 	}
-	t.span(ctx, strings.TrimSpace("chat "+r.Model), r.CreatedAt, *r.FinishedAt, trace.SpanKindClient, failure, attributes, nil)
+	t.span(ctx, strings.TrimSpace("chat "+r.Model), r.CreatedAt, *r.FinishedAt, trace.SpanKindClient, failure,
+		attributes, nil)
 }
 
 // tool makes the span of a tool call. It leaves out arguments and results.
@@ -69,9 +73,10 @@ func (t *Traces) tool(ctx context.Context, r thread.ToolCall) {
 	if r.Status == thread.ToolCallFailed || r.Status == thread.ToolCallCancelled {
 		failure = string(r.Status)
 	}
-	t.span(ctx, "execute_tool "+r.Name, r.StartedAt, *r.FinishedAt, trace.SpanKindInternal, failure, []attribute.KeyValue{
-		attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.Name),
-		attribute.String("gen_ai.tool.call.id", r.ToolCallID), attribute.String("voicebridge.executor", r.Executor),
-		attribute.String("voicebridge.server", r.Server),
-	}, nil)
+	t.span(ctx, "execute_tool "+r.Name, r.StartedAt, *r.FinishedAt, trace.SpanKindInternal, failure,
+		[]attribute.KeyValue{
+			attribute.String("gen_ai.operation.name", "execute_tool"), attribute.String("gen_ai.tool.name", r.Name),
+			attribute.String("gen_ai.tool.call.id", r.ToolCallID), attribute.String("voicebridge.executor", r.Executor),
+			attribute.String("voicebridge.server", r.Server),
+		}, nil)
 }

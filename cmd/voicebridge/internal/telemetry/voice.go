@@ -51,7 +51,8 @@ func (c *voiceCall) present() traceID {
 
 // about are attributes of all spans about the call.
 func (c *voiceCall) about(more ...attribute.KeyValue) []attribute.KeyValue {
-	return append(more, attribute.String("voicebridge.thread_id", c.key.Thread), attribute.String("voicebridge.call_id", c.id))
+	return append(more, attribute.String("voicebridge.thread_id", c.key.Thread),
+		attribute.String("voicebridge.call_id", c.id))
 }
 
 // SetUp makes the trace of how the call was set up, below the request for it.
@@ -152,7 +153,8 @@ func (c *voiceCall) draw(id traceID, turn bridge.Turn, saves []interval) {
 		ended = append(ended, at(stage))
 	}
 	t, end := c.traces, slices.MaxFunc(ended, time.Time.Compare)
-	about := c.about(attribute.String("voicebridge.message_id", message), attribute.String("gen_ai.provider.name", c.upstream))
+	about := c.about(attribute.String("voicebridge.message_id", message),
+		attribute.String("gen_ai.provider.name", c.upstream))
 	t.span(id.context(), "voice turn", begun, end, trace.SpanKindServer, failure, about, func(ctx context.Context) {
 		from := begun
 		for _, stage := range reached {

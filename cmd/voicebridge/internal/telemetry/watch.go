@@ -33,7 +33,8 @@ func Watch(registry prometheus.Registerer, parts Parts) error {
 			Name: "voicebridge_spool_changes", Help: "Changes of calls waiting in a file for the database.",
 		}, func() float64 { return float64(parts.Spooled()) })),
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "voicebridge_queue_waiting", Help: "Queued messages not yet sent, for all owners; the same in every process of a database.",
+			Name: "voicebridge_queue_waiting",
+			Help: "Queued messages not yet sent, for all owners; the same in every process of a database.",
 		}, func() float64 { return count(parts.Queued) })),
 		registry.Register(servers(parts.MCP)),
 		registry.Register(certificates(parts.Certificates)),
@@ -58,10 +59,13 @@ func count(of func(context.Context) (int64, error)) float64 {
 type servers func() []mcptool.Status
 
 var (
-	serverUp    = prometheus.NewDesc("voicebridge_mcp_server_up", "Whether the MCP server is connected.", []string{"server"}, nil)
-	serverTools = prometheus.NewDesc("voicebridge_mcp_tools", "Tools that the MCP server offers.", []string{"server"}, nil)
-	serverHeld  = prometheus.NewDesc("voicebridge_mcp_tools_held",
-		"Tools of the MCP server that are not offered because they are new, or that need approval because they have changed.", []string{"server"}, nil)
+	serverUp = prometheus.NewDesc("voicebridge_mcp_server_up", "Whether the MCP server is connected.",
+		[]string{"server"}, nil)
+	serverTools = prometheus.NewDesc("voicebridge_mcp_tools", "Tools that the MCP server offers.", []string{"server"},
+		nil)
+	serverHeld = prometheus.NewDesc("voicebridge_mcp_tools_held",
+		"Tools of the MCP server that are not offered because they are new, or that need approval because they "+
+			"have changed.", []string{"server"}, nil)
 )
 
 func (servers) Describe(out chan<- *prometheus.Desc) {
@@ -76,7 +80,9 @@ func (s servers) Collect(out chan<- prometheus.Metric) {
 		if server.Connected {
 			up = 1
 		}
-		for d, value := range map[*prometheus.Desc]float64{serverUp: up, serverTools: float64(server.Tools), serverHeld: float64(len(server.Held))} {
+		for d, value := range map[*prometheus.Desc]float64{
+			serverUp: up, serverTools: float64(server.Tools), serverHeld: float64(len(server.Held)),
+		} {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, server.Name)
 		}
 	}
