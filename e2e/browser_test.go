@@ -359,7 +359,15 @@ func eval[T any](t *testing.T, p *tab, expression string) T {
 // short is missed. (chromedp.Poll needs unsafe-eval, which the page forbids.)
 func (p *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
-	ok := eval[bool](t, p, fmt.Sprintf(`new Promise((done, failed) => {
+	ok := eval[bool](t, p, watching(expression))
+	if !ok {
+		t.Fatalf("waited in vain for: %s", what)
+	}
+}
+
+// watching is an expression that becomes whether another one became true in time.
+func watching(expression string) string {
+	return fmt.Sprintf(`new Promise((done, failed) => {
 		const end = performance.now() + %d;
 		const look = async () => {
 			try {
@@ -371,10 +379,7 @@ func (p *tab) until(t *testing.T, what, expression string) {
 			setTimeout(look, 50);
 		};
 		void look();
-	})`, patience.Milliseconds(), expression))
-	if !ok {
-		t.Fatalf("waited in vain for: %s", what)
-	}
+	})`, patience.Milliseconds(), expression)
 }
 
 // untilMessage waits for a saved message that contains the words; want is its role, its

@@ -120,6 +120,7 @@ type detours struct {
 	*httptest.Server
 	mu    sync.Mutex
 	paths []*lossyPath
+	out   bool // there is no way at all
 }
 
 func newDetours(t *testing.T, program string) *detours {
@@ -143,7 +144,15 @@ func newDetours(t *testing.T, program string) *detours {
 			return replaceBody(&r.Body, &r.ContentLength, r.Header, d.lead)
 		},
 	}
-	d.Server = httptest.NewServer(door)
+	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.mu.Lock()
+		out := d.out
+		d.mu.Unlock()
+		if out {
+			panic(http.ErrAbortHandler)
+		}
+		door.ServeHTTP(w, r)
+	}))
 	t.Cleanup(func() { d.cut(); d.CloseClientConnections(); d.Close() })
 	return d
 }
@@ -184,6 +193,19 @@ func (d *detours) cut() {
 		path.close()
 	}
 	d.paths = nil
+}
+
+// fail is an outage: nothing comes through any more, until it is over.
+func (d *detours) fail() (over func()) {
+	set := func(out bool) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.out = out
+	}
+	set(true)
+	d.cut()
+	d.CloseClientConnections()
+	return func() { set(false) }
 }
 
 // TestPageKeepsItsCall reloads the page while a tool runs and rejoins the call, cuts its

@@ -36,10 +36,12 @@ var candidatePattern = regexp.MustCompile(`(?m)^a=candidate:\S+ 1 udp \d+ (\S+) 
 // newLossyPath opens a path to the address in an SDP answer, and returns the answer changed
 // to lead to the path instead.
 func newLossyPath(answer string, rng *rand.Rand) (*lossyPath, string, error) {
-	found := candidatePattern.FindStringSubmatch(answer)
-	if found == nil {
+	all := candidatePattern.FindAllStringSubmatch(answer, -1)
+	if len(all) == 0 {
 		return nil, "", fmt.Errorf("no candidate in %q", answer)
 	}
+	// Firefox does not go from another address to loopback.
+	found := all[max(0, slices.IndexFunc(all, func(m []string) bool { return !net.ParseIP(m[1]).IsLoopback() }))]
 	target, err := net.ResolveUDPAddr("udp", net.JoinHostPort(found[1], found[2]))
 	if err != nil {
 		return nil, "", err

@@ -432,8 +432,8 @@ func (q *responses) createIsLate(told Told) bool {
 
 // justEnded reports whether a client may not have read yet that the last answer has ended.
 func (q *responses) justEnded(told Told) bool {
-	last := told.At
-	if r := q.byID[q.newest]; r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
+	last, r := told.At, q.byID[q.newest]
+	if r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
 		last = *r.record.FinishedAt
 	}
 	return !last.IsZero() && q.now.Before(last.Add(clientCreateWait))
