@@ -151,7 +151,9 @@ type voiceCalls interface {
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
 	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
-	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
+	JoinSideband(
+		ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool,
+	) (threadID string, err error)
 	// Elsewhere and Redeem are for sockets of calls that another process has.
 	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
 	Redeem(ticket string) (owner, callID string, ok bool)
@@ -186,12 +188,15 @@ type textChat interface {
 type ToolServers interface {
 	// Of returns the state of the servers as the owner sees them.
 	Of(ctx context.Context, owner string) []ToolServer
-	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where the browser goes, and
-	// browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or another one that is ours.
+	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where
+	// the browser goes, and browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or
+	// another one that is ours.
 	Connect(ctx context.Context, owner, server, redirect string) (authorizeURL, browser string, err error)
-	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns what that is for a
-	// server. It returns the server as soon as that is known, and errors as Connect does.
-	Finish(ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool) (server string, err error)
+	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns
+	// what that is for a server. It returns the server as soon as that is known, and errors as Connect does.
+	Finish(
+		ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool,
+	) (server string, err error)
 	// Forget ends what the owner has of a server, and reports whether there was anything.
 	Forget(ctx context.Context, owner, server string) (had bool, err error)
 }
@@ -243,7 +248,8 @@ type api struct {
 func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			who, err := a.auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
+			by := access.PeerOf(c.Request(), c.RealIP())
+			who, err := a.auth.Identify(c.Request(), by, secretsToo, c.Param("call_id"))
 			if err != nil {
 				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 					a.events.refused(c, "token refused", err)
@@ -261,8 +267,8 @@ func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
 	}
 }
 
-// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the second has
-// one which is made of it. So neither keeps the other from their own.
+// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the
+// second has one which is made of it. So neither keeps the other from their own.
 
 // ownKey returns the key that an owner's thread has if its id is another's already: with a ~, which ids that are chosen
 // do not have. The server's own ids are never taken.

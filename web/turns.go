@@ -42,8 +42,8 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason `json:"finish_reason"`
 }
 
-// post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has ended,
-// with the whole of it. A client that goes away does not end it.
+// post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has
+// ended, with the whole of it. A client that goes away does not end it.
 func (h turns) post(c echo.Context, key thread.Key) error {
 	var body struct {
 		Content        string          `json:"content"`

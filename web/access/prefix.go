@@ -33,8 +33,8 @@ func fromProxy(r *http.Request, proxies []netip.Prefix) bool {
 	return ip.IsLoopback() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
-// Base returns the address at which the client reaches this server, without a / at the end. Behind a proxy that terminates TLS, the browser's
-// Origin shows that, or the proxy's X-Forwarded-Proto.
+// Base returns the address at which the client reaches this server, without a / at the end. Behind a proxy that
+// terminates TLS, the browser's Origin shows that, or the proxy's X-Forwarded-Proto.
 func Base(r *http.Request, proxies []netip.Prefix) string {
 	scheme := "http"
 	origin, err := url.Parse(r.Header.Get("Origin"))
