@@ -147,6 +147,17 @@ type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
 
 // voiceCalls are the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
+	callSetUp
+	Hangup(ctx context.Context, owner, callID string) error
+	Live(owner, threadID string) (callID string, ok bool)
+	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
+	Forget(ctx context.Context, key thread.Key) error
+	Count() int
+	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
+}
+
+// callSetUp connects clients to calls.
+type callSetUp interface {
 	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
 	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
 	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
@@ -157,16 +168,11 @@ type voiceCalls interface {
 	// Elsewhere and Redeem are for sockets of calls that another process has.
 	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
 	Redeem(ticket string) (owner, callID string, ok bool)
-	Hangup(ctx context.Context, owner, callID string) error
-	Live(owner, threadID string) (callID string, ok bool)
-	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
-	Forget(ctx context.Context, key thread.Key) error
-	Count() int
-	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
 }
 
 // textChat answers what users type; *chat.Door implements it.
 type textChat interface {
+	sessionChat
 	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
 	Running(key thread.Key) *chat.Turn
 	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
@@ -176,6 +182,10 @@ type textChat interface {
 	Busy(ctx context.Context, key thread.Key) (bool, error)
 	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
 	Count() int
+}
+
+// sessionChat is what text sessions and conductors need beside turns.
+type sessionChat interface {
 	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
 	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
 	Session(ctx context.Context, key thread.Key) (chat.Session, error)

@@ -14,7 +14,6 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/thread"
-	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
@@ -25,10 +24,6 @@ func (h turns) routes(r router) {
 	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.text)
 	route(r, "POST /api/threads/:id/interrupt", h.interrupt)
 }
-
-// maxMessageBody limits a body with a user's text. The text's own limit is chat.MaxText; JSON may
-// need six bytes for one byte of text.
-const maxMessageBody = input.MaxBody
 
 // interruptWait is how long an interruption waits for the answer so far to be saved.
 const interruptWait = 5 * time.Second
