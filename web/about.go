@@ -153,7 +153,8 @@ func withHeld(all []toolAnswer, s ToolServer) []toolAnswer {
 				Server: s.Name,
 			})
 		}
-		all[i].State, all[i].Offered, all[i].Why = "held", &offered, held.Why
+		all[i].State, all[i].Offered = "held", &offered
+		all[i].Why = held.Why
 	}
 	return all
 }

@@ -71,7 +71,8 @@ func (h turns) post(c echo.Context, key thread.Key) error {
 		if err != nil {
 			return err
 		}
-		req.Text, req.ImageIDs, mode = body.Content, body.ImageIDs, chat.Mode{Once: once}
+		req.Text, req.ImageIDs = body.Content, body.ImageIDs
+		mode = chat.Mode{Once: once}
 	}
 	say := h.say(c, req, mode)
 	if isStream(c) {
