@@ -65,8 +65,9 @@ type shownICEServer struct {
 func (h server) config(_ context.Context, who caller, _ none) (configAnswer, error) {
 	u := h.Upstream
 	answer := configAnswer{
-		Upstream: u.Name, UpstreamNote: u.Note, Version: h.Version, Model: u.Model, Voice: u.Voice, TurnDetection: u.TurnDetection,
-		Authentication: h.Auth.Required(), Owner: who.Owner, Recording: h.Recordings != nil, ICEServers: []shownICEServer{},
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.Version, Model: u.Model, Voice: u.Voice,
+		TurnDetection: u.TurnDetection, Authentication: h.Auth.Required(), Owner: who.Owner,
+		Recording: h.Recordings != nil, ICEServers: []shownICEServer{},
 	}
 	servers := h.ICEServers
 	if h.TURN != nil {
@@ -104,7 +105,8 @@ type threadTools struct {
 	Thread string `query:"thread_id"`
 }
 
-// tools returns the tools of a new call of this owner, on a new thread or the one that the query names, and those that are held.
+// tools returns the tools of a new call of this owner, on a new thread or the one that the query names, and those
+// that are held.
 func (h server) tools(ctx context.Context, who caller, in threadTools) (answer map[string]any, err error) {
 	all := []toolAnswer{}
 	if h.Tools != nil {
@@ -120,7 +122,10 @@ func (h server) tools(ctx context.Context, who caller, in threadTools) (answer m
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()
-			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: e.Executor, Server: e.Server})
+			all = append(all, toolAnswer{
+				Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: e.Executor,
+				Server: e.Server,
+			})
 		}
 	}
 	answer = map[string]any{}
@@ -143,9 +148,13 @@ func withHeld(all []toolAnswer, s ToolServer) []toolAnswer {
 		offered := i >= 0
 		if !offered {
 			i = len(all)
-			all = append(all, toolAnswer{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: toolkit.ExecutorMCP, Server: s.Name})
+			all = append(all, toolAnswer{
+				Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: toolkit.ExecutorMCP,
+				Server: s.Name,
+			})
 		}
-		all[i].State, all[i].Offered, all[i].Why = "held", &offered, held.Why
+		all[i].State, all[i].Offered = "held", &offered
+		all[i].Why = held.Why
 	}
 	return all
 }

@@ -147,14 +147,7 @@ type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
 
 // voiceCalls are the live calls; *bridge.Calls implements it.
 type voiceCalls interface {
-	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
-	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
-	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
-	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
-	JoinSideband(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) (threadID string, err error)
-	// Elsewhere and Redeem are for sockets of calls that another process has.
-	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
-	Redeem(ticket string) (owner, callID string, ok bool)
+	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
@@ -163,8 +156,23 @@ type voiceCalls interface {
 	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
 }
 
+// callSetUp connects clients to calls.
+type callSetUp interface {
+	ReadSession(object json.RawMessage, fixed bool) (realtime.Settings, error)
+	Start(ctx context.Context, s bridge.Start) (bridge.Started, error)
+	Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error)
+	ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error
+	JoinSideband(
+		ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool,
+	) (threadID string, err error)
+	// Elsewhere and Redeem are for sockets of calls that another process has.
+	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
+	Redeem(ticket string) (owner, callID string, ok bool)
+}
+
 // textChat answers what users type; *chat.Door implements it.
 type textChat interface {
+	sessionChat
 	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
 	Running(key thread.Key) *chat.Turn
 	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
@@ -174,6 +182,10 @@ type textChat interface {
 	Busy(ctx context.Context, key thread.Key) (bool, error)
 	LiveCall(ctx context.Context, key thread.Key) (callID string, err error)
 	Count() int
+}
+
+// sessionChat is what text sessions and conductors need beside turns.
+type sessionChat interface {
 	KeepResult(ctx context.Context, key thread.Key, r chat.ToolResult) error
 	CreateSession(ctx context.Context, owner string, req chat.SessionRequest) (chat.Session, error)
 	Session(ctx context.Context, key thread.Key) (chat.Session, error)
@@ -186,12 +198,15 @@ type textChat interface {
 type ToolServers interface {
 	// Of returns the state of the servers as the owner sees them.
 	Of(ctx context.Context, owner string) []ToolServer
-	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where the browser goes, and
-	// browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or another one that is ours.
+	// Connect begins the owner's sign-in to a server, who comes back to the address redirect. authorizeURL is where
+	// the browser goes, and browser what it keeps until then. The error is ErrNoSignIn, that of SignInFailed, or
+	// another one that is ours.
 	Connect(ctx context.Context, owner, server, redirect string) (authorizeURL, browser string, err error)
-	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns what that is for a
-	// server. It returns the server as soon as that is known, and errors as Connect does.
-	Finish(ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool) (server string, err error)
+	// Finish ends a sign-in, if mine says so of its owner or if the browser has kept what it was given. kept returns
+	// what that is for a server. It returns the server as soon as that is known, and errors as Connect does.
+	Finish(
+		ctx context.Context, back SignInReturn, kept func(server string) string, mine func(owner string) bool,
+	) (server string, err error)
 	// Forget ends what the owner has of a server, and reports whether there was anything.
 	Forget(ctx context.Context, owner, server string) (had bool, err error)
 }
@@ -243,7 +258,8 @@ type api struct {
 func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			who, err := a.auth.Identify(c.Request(), access.PeerOf(c.Request(), c.RealIP()), secretsToo, c.Param("call_id"))
+			by := access.PeerOf(c.Request(), c.RealIP())
+			who, err := a.auth.Identify(c.Request(), by, secretsToo, c.Param("call_id"))
 			if err != nil {
 				if c.Request().Header.Get(echo.HeaderAuthorization) != "" {
 					a.events.refused(c, "token refused", err)
@@ -261,8 +277,8 @@ func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
 	}
 }
 
-// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the second has
-// one which is made of it. So neither keeps the other from their own.
+// Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the
+// second has one which is made of it. So neither keeps the other from their own.
 
 // ownKey returns the key that an owner's thread has if its id is another's already: with a ~, which ids that are chosen
 // do not have. The server's own ids are never taken.

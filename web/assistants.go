@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -42,13 +41,13 @@ func orAssistant(err error) error {
 	}
 	switch {
 	case errors.Is(err, assistants.ErrReadOnly):
-		return &problem.Error{Status: http.StatusConflict, Code: "read_only", Message: "This assistant is not yours to change. Make a copy."}
+		return problem.Conflict("read_only", "", "This assistant is not yours to change. Make a copy.")
 	case errors.Is(err, persistence.ErrNotFound):
 		return errNoAssistant
 	case errors.Is(err, persistence.ErrQuota):
-		return &problem.Error{Status: http.StatusConflict, Code: "too_many_assistants", Message: "You have as many assistants as you may. Delete one."}
+		return problem.Conflict("too_many_assistants", "", "You have as many assistants as you may. Delete one.")
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{Status: http.StatusConflict, Code: "assistant_exists", Param: "id", Message: "There is an assistant with this id."}
+		return problem.Conflict("assistant_exists", "id", "There is an assistant with this id.")
 	}
 	return err
 }
@@ -69,7 +68,7 @@ type assistantList struct {
 // list answers with a page, without what is long in an assistant: read has it.
 func (h assistantRoutes) list(ctx context.Context, who caller, in assistantList) (page assistantPage, err error) {
 	if in.Cursor != "" && !input.ValidID(in.Cursor, maxPlace) {
-		return page, problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
+		return page, problem.Invalid("cursor", "cursor does not come from this server.")
 	}
 	all, next, err := h.Store.Assistants.List(ctx, who.Owner, in.Cursor, int(in.Limit))
 	page.Assistants = all
@@ -131,13 +130,14 @@ type changedAssistant struct {
 
 // change applies a JSON merge patch.
 func (h assistantRoutes) change(ctx context.Context, who caller, in changedAssistant) (assistant.Assistant, error) {
-	a, err := h.Store.Assistants.Change(ctx, who.Owner, in.ID, func(a assistant.Assistant) (assistant.Assistant, error) {
-		a, err := a.Patch(in.Body.raw())
-		if err == nil {
-			err = h.check(a)
-		}
-		return a, err
-	})
+	a, err := h.Store.Assistants.Change(ctx, who.Owner, in.ID,
+		func(a assistant.Assistant) (assistant.Assistant, error) {
+			a, err := a.Patch(in.Body.raw())
+			if err == nil {
+				err = h.check(a)
+			}
+			return a, err
+		})
 	if err == nil {
 		h.events.note(who, "assistant changed", "assistant_id", a.ID, "shared", a.Shared)
 	}
@@ -172,7 +172,10 @@ func CheckAssistant(a assistant.Assistant, known AssistantNames) error {
 		}
 		return bad(path, "there is no "+name+"; there is "+strings.Join(names, ", "))
 	}
-	for _, err := range []error{unknown("voice.upstream", a.Voice.Upstream, known.Upstreams), unknown("text.provider", a.Text.Provider, known.Providers)} {
+	for _, err := range []error{
+		unknown("voice.upstream", a.Voice.Upstream, known.Upstreams),
+		unknown("text.provider", a.Text.Provider, known.Providers),
+	} {
 		if err != nil {
 			return err
 		}

@@ -48,8 +48,8 @@ type offer struct {
 
 // notHere tells a client whose base URL is incomplete where calls are set up.
 func notHere(echo.Context) error {
-	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the whole address, "+
-		"as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
+	return problem.NotFound("not_found", "Calls are set up by POST /v1/realtime/calls. A client that takes the "+
+		"whole address, as OpenAI's JavaScript SDK does, needs it with this path: https://HOST/v1/realtime/calls.")
 }
 
 // start answers an SDP offer with a live call (POST /v1/realtime/calls of the Realtime API, in both
@@ -129,7 +129,9 @@ func (h calls) wantsRecording(c echo.Context) (bool, error) {
 
 // beginWithSecret restricts the call to the secret's thread and gives it the secret's session: what
 // the application's server fixed, its page cannot change.
-func (h calls) beginWithSecret(ctx context.Context, start bridge.Start, secret *access.ClientSecret) (bridge.Started, error) {
+func (h calls) beginWithSecret(
+	ctx context.Context, start bridge.Start, secret *access.ClientSecret,
+) (bridge.Started, error) {
 	if start.ThreadID != "" && start.ThreadID != secret.Thread {
 		return bridge.Started{}, problem.NotFound("thread_not_found", "This client secret is not for that thread.")
 	}
@@ -175,7 +177,8 @@ func (h calls) open(ctx context.Context, start bridge.Start, secret *access.Clie
 		return bridge.Started{}, err
 	}
 	if err := h.auth.Secrets.Opened(ctx, secret, started.CallID); err != nil {
-		return bridge.Started{}, errors.Join(err, h.Calls.Hangup(context.WithoutCancel(ctx), start.Owner, started.CallID))
+		return bridge.Started{}, errors.Join(err,
+			h.Calls.Hangup(context.WithoutCancel(ctx), start.Owner, started.CallID))
 	}
 	return started, nil
 }
@@ -281,7 +284,7 @@ func readOffer(c echo.Context) (offer, error) {
 		return offer{}, err
 	}
 	if o.sdp, err = realtime.WithChannel(o.sdp, c.QueryParam("dcid")); err != nil {
-		return offer{}, problem.BadRequest("invalid_value", "dcid", "The data channel's id must be a number from 0 to 65534.")
+		return offer{}, problem.Invalid("dcid", "The data channel's id must be a number from 0 to 65534.")
 	}
 	return o, nil
 }
@@ -302,7 +305,8 @@ func readOfferBody(c echo.Context) (offer, error) {
 	case echo.MIMEMultipartForm:
 		return readOfferForm(c, params["boundary"])
 	default:
-		return offer{}, problem.UnsupportedMedia("Send the offer as application/sdp, or as multipart/form-data with the parts sdp and session.")
+		return offer{}, problem.UnsupportedMedia("Send the offer as application/sdp, or as multipart/form-data " +
+			"with the parts sdp and session.")
 	}
 }
 

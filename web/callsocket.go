@@ -20,15 +20,15 @@ func (h callSockets) routes(r router) {
 	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, user)
 }
 
-// start serves GET /v1/realtime of the Realtime API. The call is set up before the upgrade, so that a refusal is an answer
-// with a status.
+// start serves GET /v1/realtime of the Realtime API. The call is set up before the upgrade, so that a refusal is an
+// answer with a status.
 func (h callSockets) start(c echo.Context) error {
 	if err := h.door.check(c); err != nil {
 		return err
 	}
 	switch {
 	case c.QueryParam("intent") == "transcription":
-		return problem.BadRequest("invalid_value", "intent", "Sessions that only transcribe are not served here.")
+		return problem.Invalid("intent", "Sessions that only transcribe are not served here.")
 	case c.QueryParam("call_id") != "":
 		return h.join(c, c.QueryParam("call_id"))
 	}
@@ -43,7 +43,8 @@ func (h callSockets) start(c echo.Context) error {
 }
 
 // errNoProgram is for who may not join a call beside its browser.
-var errNoProgram = problem.Forbidden("token_required", "Only an API token or a JWT joins a running call: a client secret or a page's session does not.")
+var errNoProgram = problem.Forbidden("token_required",
+	"Only an API token or a JWT joins a running call: a client secret or a page's session does not.")
 
 // join connects an application's server to a running call, beside its browser and without sound.
 func (h callSockets) join(c echo.Context, id string) error {
@@ -55,7 +56,8 @@ func (h callSockets) join(c echo.Context, id string) error {
 		return err
 	}
 	return h.toCall(c, id, "/v1/realtime?call_id="+id, wsserver.NewSilent(), func(client *wsserver.Conn) error {
-		threadID, err := h.Calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
+		threadID, err := h.Calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client,
+			identity(c).IsServer())
 		if err == nil {
 			nameCall(c, id, threadID)
 		}
@@ -78,7 +80,9 @@ func (h callSockets) reconnect(c echo.Context) error {
 }
 
 // toCall connects a socket to a live call, of this process or, by path, of another one.
-func (h callSockets) toCall(c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+func (h callSockets) toCall(
+	c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error,
+) error {
 	if !isRelayed(c) {
 		ctx := c.Request().Context()
 		if err := h.limits.SetUp(ctx, c.RealIP()); err != nil {
@@ -114,7 +118,8 @@ func (h callSockets) serve(c echo.Context, client *wsserver.Conn, begin func(*ws
 		return err
 	}
 	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{
-		OriginPatterns: h.door.origins.Patterns(), Subprotocols: []string{"realtime"}, CompressionMode: websocket.CompressionDisabled,
+		OriginPatterns: h.door.origins.Patterns(), Subprotocols: []string{"realtime"},
+		CompressionMode: websocket.CompressionDisabled,
 	})
 	if err != nil {
 		client.Abandon()

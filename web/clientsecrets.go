@@ -103,7 +103,9 @@ func (h clientSecrets) create(ctx context.Context, who caller, in newSecret) (an
 		return answer, err
 	}
 	h.events.note(who, "client secret issued", "expires_at", secret.Expires.UTC())
-	return secretAnswer{Value: token, ExpiresAt: secret.Expires.Unix(), Session: toolkit.Encode(shown), ThreadID: body.ThreadID}, nil
+	return secretAnswer{
+		Value: token, ExpiresAt: secret.Expires.Unix(), Session: toolkit.Encode(shown), ThreadID: body.ThreadID,
+	}, nil
 }
 
 type revokedSecret struct {
@@ -131,8 +133,8 @@ var changeable = []string{"instructions", "tools", "voice"}
 func (r secretRequest) checkMayChange() error {
 	for _, name := range r.MayChange {
 		if !slices.Contains(changeable, name) {
-			return problem.BadRequest("invalid_value", "client_may_change",
-				fmt.Sprintf("client_may_change must be a list of %s.", strings.Join(changeable, ", ")))
+			return problem.Invalid("client_may_change", "client_may_change must be a list of %s.",
+				strings.Join(changeable, ", "))
 		}
 	}
 	return nil
@@ -143,15 +145,15 @@ func (r secretRequest) ttl() (time.Duration, error) {
 		return secretDefaultTTL * time.Second, nil
 	}
 	if a := r.ExpiresAfter.Anchor; a != "" && a != "created_at" {
-		return 0, problem.BadRequest("invalid_value", "expires_after.anchor", "expires_after.anchor must be created_at.")
+		return 0, problem.Invalid("expires_after.anchor", "expires_after.anchor must be created_at.")
 	}
 	if r.ExpiresAfter.Seconds == nil {
 		return secretDefaultTTL * time.Second, nil
 	}
 	n, limits := *r.ExpiresAfter.Seconds, realtime.SecretFields.At("expires_after.seconds")
 	if float64(n) < limits.Low || float64(n) > limits.High {
-		return 0, problem.BadRequest("invalid_value", "expires_after.seconds",
-			fmt.Sprintf("expires_after.seconds must be from %v to %v.", limits.Low, limits.High))
+		return 0, problem.Invalid("expires_after.seconds",
+			"expires_after.seconds must be from %v to %v.", limits.Low, limits.High)
 	}
 	return time.Duration(n) * time.Second, nil
 }
@@ -178,15 +180,16 @@ func sessionObject(raw json.RawMessage) (json.RawMessage, error) {
 		return nil, problem.TooLarge("session", fmt.Sprintf("session is larger than %d bytes.", maxSession))
 	}
 	if !utf8.Valid(raw) || !input.IsObject(raw) {
-		return nil, problem.BadRequest("invalid_value", "session", "session must be a JSON object in UTF-8.")
+		return nil, problem.Invalid("session", "session must be a JSON object in UTF-8.")
 	}
 	var head struct {
 		Type json.RawMessage `json:"type"`
 	}
 	if err := json.Unmarshal(raw, &head); err != nil || (len(head.Type) > 0 && string(head.Type) != `"realtime"`) {
-		return nil, problem.BadRequest("invalid_value", "session.type", `session.type must be "realtime".`)
+		return nil, problem.Invalid("session.type", `session.type must be "realtime".`)
 	}
 	return raw, nil
 }
 
-var errNotRecorded = problem.BadRequest("recording_disabled", "record", "This server does not record calls: its operator has not set recording.enabled.")
+var errNotRecorded = problem.BadRequest("recording_disabled", "record",
+	"This server does not record calls: its operator has not set recording.enabled.")

@@ -63,7 +63,7 @@ func (h conductors) conduct(c echo.Context) error {
 // newSession matches ids that an app may choose for a new session.
 var newSession = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-var errSessionID = problem.BadRequest("invalid_value", "session_id", "session_id must be 1 to 64 letters, digits, - and _.")
+var errSessionID = problem.Invalid("session_id", "session_id must be 1 to 64 letters, digits, - and _.")
 
 // ensure finds the app's session, or creates one with the id that the app chose, and returns its key.
 func (h conductors) ensure(ctx context.Context, chosen thread.Key) (thread.Key, error) {

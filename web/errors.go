@@ -47,23 +47,31 @@ func classify(err error) *problem.Error {
 	case errors.Is(err, persistence.ErrInvalid):
 		return problem.BadRequest("invalid_value", "", persistence.Reason(err)+".")
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{Status: http.StatusConflict, Code: "conflict", Message: "This conflicts with what is already saved."}
+		return problem.Conflict("conflict", "", "This conflicts with what is already saved.")
 	case errors.Is(err, persistence.ErrClosed):
 		return problem.ErrShuttingDown
 	case errors.Is(err, context.Canceled):
-		return &problem.Error{Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request."}
+		return &problem.Error{
+			Status: statusClientClosed, Code: "client_closed", Message: "The client closed the request.",
+		}
 	case errors.Is(err, persistence.ErrUnavailable), errors.Is(err, persistence.ErrFenced):
 		return storageUnavailable("The server cannot reach its database. Try again in a moment.")
 	}
 	if e, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return classifyEcho(e)
 	}
-	return &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
+	return errInternal
+}
+
+var errInternal = &problem.Error{
+	Status: http.StatusInternalServerError, Code: "internal_error",
+	Message: "Something went wrong on the server. Its log has the details.",
 }
 
 func storageUnavailable(message string) *problem.Error {
 	return &problem.Error{
-		Status: http.StatusServiceUnavailable, Code: string(bridge.CodeStorageFull), RetryAfter: problem.ErrShuttingDown.RetryAfter, Message: message,
+		Status: http.StatusServiceUnavailable, Code: string(bridge.CodeStorageFull), Message: message,
+		RetryAfter: problem.ErrShuttingDown.RetryAfter,
 	}
 }
 
@@ -106,20 +114,24 @@ func classifyChat(err error) *problem.Error {
 	}
 	switch {
 	case errors.Is(err, chat.ErrBusy), errors.Is(err, persistence.ErrBusy):
-		return &problem.Error{Status: http.StatusConflict, Code: "agent_busy", Message: "The assistant is answering on this thread. Wait, interrupt it, or use the queue."}
+		return problem.Conflict("agent_busy", "",
+			"The assistant is answering on this thread. Wait, interrupt it, or use the queue.")
 	case errors.Is(err, chat.ErrCallChanging):
 		return &problem.Error{
 			Status: http.StatusConflict, Code: string(bridge.CodeCallActive), RetryAfter: problem.RetryFull,
 			Message: "The thread has a live call that is just starting or ending. Try again, or hang up first.",
 		}
 	case errors.Is(err, chat.ErrInCall):
-		return &problem.Error{Status: http.StatusConflict, Code: string(bridge.CodeCallActive), Message: "The thread has a live call. Say it there, or hang up first."}
+		return problem.Conflict(string(bridge.CodeCallActive), "",
+			"The thread has a live call. Say it there, or hang up first.")
 	case errors.Is(err, chat.ErrCallInstructions):
-		return problem.BadRequest("invalid_value", "instructions", "The thread has a live call, which has its own instructions: send the text alone.")
+		return problem.Invalid("instructions",
+			"The thread has a live call, which has its own instructions: send the text alone.")
 	case errors.Is(err, chat.ErrKeyUsed):
 		return errKeyUsed
 	case errors.Is(err, chat.ErrTooMany):
-		return problem.TooMany("too_many_turns", "You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
+		return problem.TooMany("too_many_turns",
+			"You have reached your limit of answers in progress. Wait for one, or use the queue.", problem.RetryFull)
 	case errors.Is(err, chat.ErrClosed):
 		return problem.ErrShuttingDown
 	case errors.Is(err, chat.ErrEmpty):
@@ -139,11 +151,14 @@ func classifyChat(err error) *problem.Error {
 	case errors.Is(err, chat.ErrUnknownCall):
 		return problem.BadRequest("unknown_call", param, message)
 	case errors.Is(err, chat.ErrAnswered):
-		return &problem.Error{Status: http.StatusConflict, Code: "already_answered", Param: param, Message: message}
+		return problem.Conflict("already_answered", param, message)
 	case errors.Is(err, chat.ErrNotAsked):
-		return &problem.Error{Status: http.StatusConflict, Code: "approval_not_pending", Param: "nonce", Message: message}
+		return problem.Conflict("approval_not_pending", "nonce", message)
 	case errors.Is(err, chat.ErrReplayGone):
-		return &problem.Error{Status: http.StatusGone, Code: "replay_gone", Message: "These events of the answer are no longer kept. Read the thread's messages instead."}
+		return &problem.Error{
+			Status: http.StatusGone, Code: "replay_gone",
+			Message: "These events of the answer are no longer kept. Read the thread's messages instead.",
+		}
 	}
 	return nil
 }
@@ -151,7 +166,9 @@ func classifyChat(err error) *problem.Error {
 // classifyProvider reports that a language model failed. The codes are ours: a provider's 401 is
 // not the client's.
 func classifyProvider(e *llm.Error) *problem.Error {
-	out := &problem.Error{Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message)}
+	out := &problem.Error{
+		Status: http.StatusBadGateway, Code: "provider_" + string(e.Kind), Message: realtime.MaskKeys(e.Message),
+	}
 	switch e.Kind {
 	case llm.KindRate:
 		out.Status, out.RetryAfter = http.StatusTooManyRequests, cmp.Or(e.RetryAfter, problem.RetryFull)
@@ -178,18 +195,19 @@ func classifyEcho(e *echo.HTTPError) *problem.Error {
 	case http.StatusNotFound:
 		return problem.NotFound("not_found", "There is no such route.")
 	case http.StatusMethodNotAllowed:
-		return &problem.Error{Status: e.Code, Code: "method_not_allowed", Message: "This route does not accept this method."}
+		return &problem.Error{
+			Status: e.Code, Code: "method_not_allowed", Message: "This route does not accept this method.",
+		}
 	default:
 		return &problem.Error{Status: e.Code, Code: "http_" + strconv.Itoa(e.Code), Message: http.StatusText(e.Code)}
 	}
 }
 
-var errKeyUsed = &problem.Error{
-	Status: http.StatusConflict, Code: "idempotency_key_used", Param: "idempotency_key",
-	Message: "The idempotency key belongs to another message of this thread.",
-}
+var errKeyUsed = problem.Conflict("idempotency_key_used", "idempotency_key",
+	"The idempotency key belongs to another message of this thread.")
 
-var errImageQuota = problem.TooLarge("image", "You have reached your limit for images. Delete threads with images first.")
+var errImageQuota = problem.TooLarge("image",
+	"You have reached your limit for images. Delete threads with images first.")
 
 // errorType is the "type" of an OpenAI-shaped error.
 func errorType(status int) string {
@@ -256,6 +274,7 @@ func (w errorWriter) write(err error, c echo.Context) {
 		body = plainErrorBody{Error: e.Code, Message: e.Message, Param: e.Param, Success: new(false)}
 	}
 	if err := c.JSON(e.Status, body); err != nil {
-		w.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", err, "request_id", requestID(c))
+		w.log.Log(c.Request().Context(), slog.LevelDebug, "error not delivered", "error", err,
+			"request_id", requestID(c))
 	}
 }

@@ -86,14 +86,18 @@ func (h threadSockets) watch(c echo.Context, key thread.Key) error {
 	if err != nil {
 		return err
 	}
-	hello := connectedData{SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.Queue.Settings(), ServerMaxSeq: last, Busy: busy}
+	hello := connectedData{
+		SessionID: key.Thread, QueueLength: waiting, QueueConfig: h.Queue.Settings(), ServerMaxSeq: last, Busy: busy,
+	}
 	if callID != "" {
 		hello.CallID = &callID
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {
 		k.Limit = -1 // take rejects what is too large and goes on
 		k.Take = func(kind websocket.MessageType, r io.Reader) error { return h.receive(ctx, k, key, kind, r) }
-		return k.Run(ctx, func(ctx context.Context) error { return sendEvents(k, greeting(hello), watch.Events(ctx, after)) })
+		return k.Run(ctx, func(ctx context.Context) error {
+			return sendEvents(k, greeting(hello), watch.Events(ctx, after))
+		})
 	})
 }
 
@@ -126,7 +130,9 @@ func sendEvents(k *socket.Socket, first []persistence.Event, events iter.Seq2[pe
 
 // receive handles one message from a client. Problems with it are reported to the client; an error
 // ends the socket.
-func (h threadSockets) receive(ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader) error {
+func (h threadSockets) receive(
+	ctx context.Context, k *socket.Socket, key thread.Key, kind websocket.MessageType, r io.Reader,
+) error {
 	message, err := io.ReadAll(io.LimitReader(r, maxSocketRead+1))
 	if err != nil {
 		return err
@@ -174,7 +180,8 @@ func (h threadSockets) handle(ctx context.Context, key thread.Key, kind websocke
 		return nil
 	case typeApprove, typeDeny:
 	default:
-		return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server accepts no message of type %.50q, only %s and %s.", in.Type, typeApprove, typeDeny))
+		return problem.BadRequest("unknown_type", "type",
+			fmt.Sprintf("The server accepts no message of type %.50q, only %s and %s.", in.Type, typeApprove, typeDeny))
 	}
 	d := in.decisionBody
 	if d == (decisionBody{}) {
@@ -183,7 +190,9 @@ func (h threadSockets) handle(ctx context.Context, key thread.Key, kind websocke
 	if d.ToolCallID == "" || d.Nonce == "" {
 		return problem.BadRequest("missing_value", "tool_call_id", "tool_call_id and nonce are required.")
 	}
-	return h.Chat.Decide(ctx, key, chat.Decision{ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner})
+	return h.Chat.Decide(ctx, key, chat.Decision{
+		ToolCallID: d.ToolCallID, Nonce: d.Nonce, Approved: in.Type == typeApprove, By: key.Owner,
+	})
 }
 
 // ownerSockets serves the socket with events of everything that the client owns: its threads, their
@@ -223,7 +232,9 @@ func (h ownerSockets) watch(c echo.Context) error {
 			return err
 		}
 		for thread, id := range calls {
-			first = append(first, persistence.Event{Type: "call_started", Data: toolkit.Encode(map[string]string{"thread_id": thread, "call_id": id})})
+			first = append(first, persistence.Event{
+				Type: "call_started", Data: toolkit.Encode(map[string]string{"thread_id": thread, "call_id": id}),
+			})
 		}
 	}
 	return h.door.upgrade(c, "connect again with after=SEQ", func(ctx context.Context, k *socket.Socket) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"voicebridge/persistence"
@@ -42,7 +41,9 @@ type hookAnswer struct {
 }
 
 func showHook(h hooked.Hook) hookAnswer {
-	return hookAnswer{ID: h.ID, URL: h.URL, Events: h.Events, Enabled: h.Enabled, OffReason: h.OffReason, CreatedAt: h.CreatedAt}
+	return hookAnswer{
+		ID: h.ID, URL: h.URL, Events: h.Events, Enabled: h.Enabled, OffReason: h.OffReason, CreatedAt: h.CreatedAt,
+	}
 }
 
 type deliveryAnswer struct {
@@ -58,7 +59,8 @@ type deliveryAnswer struct {
 
 func showDelivery(d hooked.Delivery) deliveryAnswer {
 	a := deliveryAnswer{
-		ID: d.ID, Type: d.Type, State: d.State, Attempts: d.Attempts, LastError: d.LastError, CreatedAt: d.CreatedAt, NextAt: d.NextAt,
+		ID: d.ID, Type: d.Type, State: d.State, Attempts: d.Attempts, LastError: d.LastError, CreatedAt: d.CreatedAt,
+		NextAt: d.NextAt,
 	}
 	if d.LastStatus != 0 {
 		a.LastStatus = &d.LastStatus
@@ -78,7 +80,7 @@ func (b hookBody) apply(h *hooked.Hook, check func(string) (string, error)) erro
 	if b.URL != nil {
 		url, err := check(*b.URL)
 		if err != nil {
-			return problem.BadRequest("invalid_value", "url", fmt.Sprintf("url cannot be a hook's: %v.", err))
+			return problem.Invalid("url", "url cannot be a hook's: %v.", err)
 		}
 		h.URL = url
 	}
@@ -114,7 +116,7 @@ type newHook struct {
 // add creates a hook, with a secret that no later answer shows.
 func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer reply, err error) {
 	if in.Body.URL == nil || in.Body.Events == nil {
-		return answer, problem.BadRequest("invalid_value", "", "A hook needs url and events.")
+		return answer, problem.Invalid("", "A hook needs url and events.")
 	}
 	secret := webhook.NewSecret().Reveal()
 	hook := hooked.Hook{Owner: who.Owner, Enabled: true, Secret: secret}
@@ -122,10 +124,8 @@ func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer rep
 		return answer, err
 	}
 	if hook, err = h.Store.Hooks.Add(ctx, hook); errors.Is(err, persistence.ErrQuota) {
-		err = &problem.Error{
-			Status: http.StatusConflict, Code: "too_many_hooks",
-			Message: fmt.Sprintf("You have %d hooks, which is the limit.", hooked.MaxHooks),
-		}
+		err = problem.Conflict("too_many_hooks", "",
+			fmt.Sprintf("You have %d hooks, which is the limit.", hooked.MaxHooks))
 	}
 	shown := showHook(hook)
 	shown.Secret = secret
@@ -182,7 +182,7 @@ type oneDelivery struct {
 func (h hookRoutes) retry(ctx context.Context, who caller, in oneDelivery) (reply, error) {
 	d, err := h.Store.Hooks.Retry(ctx, who.Owner, in.Hook, in.ID)
 	if errors.Is(err, persistence.ErrConflict) {
-		err = &problem.Error{Status: http.StatusConflict, Code: "delivery_busy", Message: "The event is being sent at this moment."}
+		err = problem.Conflict("delivery_busy", "", "The event is being sent at this moment.")
 	}
 	return accepted(showDelivery(d)), err
 }

@@ -48,7 +48,8 @@ func (h images) add(c echo.Context, key thread.Key) error {
 	}
 	image, err := pictures.NewImage(data)
 	if err != nil || image.MediaType != declared {
-		return problem.BadRequest("bad_image", "image", fmt.Sprintf("The body is not an image of type %s, or it has more than %d pixels on a side.",
+		return problem.BadRequest("bad_image", "image", fmt.Sprintf(
+			"The body is not an image of type %s, or it has more than %d pixels on a side.",
 			declared, pictures.MaxPixels))
 	}
 	saved, err := h.Store.Pictures.Save(c.Request().Context(), key, image, h.limits.ImageBytesPerOwner)
@@ -88,7 +89,7 @@ func (h images) read(c echo.Context, key thread.Key) error {
 // checkImages reports images that do not exist.
 func (a *api) checkImages(ctx context.Context, key thread.Key, ids []string) error {
 	if len(ids) > chat.MaxImages {
-		return problem.BadRequest("invalid_value", "image_ids", fmt.Sprintf("image_ids has more than %d ids.", chat.MaxImages))
+		return problem.Invalid("image_ids", "image_ids has more than %d ids.", chat.MaxImages)
 	}
 	for _, id := range ids {
 		_, err := a.Store.Pictures.Read(ctx, key, id)
@@ -101,7 +102,8 @@ func (a *api) checkImages(ctx context.Context, key thread.Key, ids []string) err
 		if _, err := a.Store.Thread(ctx, key); err != nil {
 			return orThread(err)
 		}
-		return problem.BadRequest("unknown_image", "image_ids", fmt.Sprintf("There is no image %.80q on this thread.", id))
+		return problem.BadRequest("unknown_image", "image_ids",
+			fmt.Sprintf("There is no image %.80q on this thread.", id))
 	}
 	return nil
 }

@@ -17,10 +17,11 @@ import (
 )
 
 // ErrNoSignIn means that there is no such server of which each owner has one.
-var ErrNoSignIn error = problem.NotFound("server_not_found", "There is no MCP server of that name of which each owner has one.")
+var ErrNoSignIn error = problem.NotFound("server_not_found",
+	"There is no MCP server of that name of which each owner has one.")
 
-// SignInFailed returns the error of a sign-in that failed, for a reason in words for the owner. Of a stranger, what came back belongs to no sign-in of
-// this owner.
+// SignInFailed returns the error of a sign-in that failed, for a reason in words for the owner. Of a stranger, what
+// came back belongs to no sign-in of this owner.
 func SignInFailed(reason string, stranger bool) error {
 	if stranger {
 		return problem.BadRequest("unknown_sign_in", "state", sentence(reason))
@@ -66,7 +67,9 @@ func (h toolServers) list(ctx context.Context, who caller, _ none) (serverList, 
 		return all, nil
 	}
 	for _, s := range h.ToolServers.Of(ctx, who.Owner) {
-		one := serverAnswer{Name: s.Name, Type: s.Type, PerOwner: s.PerOwner, State: s.State, Reason: s.Reason, Tools: s.Tools}
+		one := serverAnswer{
+			Name: s.Name, Type: s.Type, PerOwner: s.PerOwner, State: s.State, Reason: s.Reason, Tools: s.Tools,
+		}
 		if s.SignIn {
 			one.Auth = "oauth"
 		}
@@ -125,12 +128,14 @@ func (h toolServers) named(c echo.Context) (string, error) {
 // cookieLifetime is that of the cookie, as long as a sign-in may take.
 const cookieLifetime = 15 * time.Minute
 
-// cookie is what binds a sign-in to the browser that has begun it: otherwise somebody could begin one, have another person
-// agree to it, and use that person's account. The session's own cookie is not sent when another site sends the browser back.
+// cookie is what binds a sign-in to the browser that has begun it: otherwise somebody could begin one, have another
+// person agree to it, and use that person's account. The session's own cookie is not sent when another site sends the
+// browser back.
 func (h toolServers) cookie(r *http.Request, server, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: cookieName(server), Value: value, Path: access.Prefix(r, h.TrustedProxies) + callbackPath, MaxAge: maxAge,
-		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(access.Base(r, h.TrustedProxies), "https:"),
+		HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Secure: strings.HasPrefix(access.Base(r, h.TrustedProxies), "https:"),
 	}
 }
 
@@ -169,7 +174,8 @@ func (h toolServers) finished(c echo.Context) (server string, err error) {
 	}
 	r, q := c.Request(), c.QueryParams()
 	back := SignInReturn{
-		State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"), Description: q.Get("error_description"),
+		State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"),
+		Description: q.Get("error_description"),
 	}
 	kept := func(server string) string {
 		if cookie, err := r.Cookie(cookieName(server)); err == nil {

@@ -62,12 +62,15 @@ func (h messages) list(ctx context.Context, who caller, in someMessages) (page m
 	return page, err
 }
 
-// absolute makes the address of a thread's image absolute: outside of a page, as in the AI SDK's convertToModelMessages, a
-// path is no address.
+// absolute makes the address of a thread's image absolute: outside of a page, as in the AI SDK's
+// convertToModelMessages, a path is no address.
 func absolute(p *thread.Part, thread, here string) {
 	var fields map[string]json.RawMessage
 	var path string
-	if _, ok := p.ImageID(thread); !ok || json.Unmarshal(p.Raw, &fields) != nil || json.Unmarshal(fields["url"], &path) != nil {
+	if _, ok := p.ImageID(thread); !ok || json.Unmarshal(p.Raw, &fields) != nil {
+		return
+	}
+	if json.Unmarshal(fields["url"], &path) != nil {
 		return
 	}
 	fields["url"] = toolkit.Encode(here + path)
@@ -92,7 +95,7 @@ func (h messages) export(c echo.Context, key thread.Key) error {
 	if name := c.QueryParam("format"); name != "" {
 		var ok bool
 		if format, ok = export.FormatOf(name); !ok {
-			return problem.BadRequest("invalid_value", "format", "format must be markdown, json or srt.")
+			return problem.Invalid("format", "format must be markdown, json or srt.")
 		}
 	}
 	ctx := c.Request().Context()
@@ -102,7 +105,8 @@ func (h messages) export(c echo.Context, key thread.Key) error {
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, format.MediaType())
-	header.Set(echo.HeaderContentDisposition, fmt.Sprintf(`attachment; filename="thread-%s.%s"`, thread.ID, format.Extension()))
+	header.Set(echo.HeaderContentDisposition,
+		fmt.Sprintf(`attachment; filename="thread-%s.%s"`, thread.ID, format.Extension()))
 	c.Response().WriteHeader(http.StatusOK)
 	if err := export.Write(c.Response(), format, thread, export.Messages(ctx, h.Store, key)); err != nil {
 		// Half a file must not look complete.

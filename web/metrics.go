@@ -41,26 +41,39 @@ type Metrics struct {
 // NewMetrics returns metrics with their own registry.
 func NewMetrics() *Metrics {
 	m := &Metrics{
-		registry:      prometheus.NewRegistry(),
-		callsStarted:  prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_calls_started_total", Help: "Calls that were set up."}),
-		callsRefused:  counter("voicebridge_calls_refused_total", "Calls that were not set up, by error code.", "code"),
-		callsEnded:    counter("voicebridge_calls_ended_total", "Calls that ended, by reason.", "reason"),
-		callEvents:    counter("voicebridge_call_events_total", "What happened to live calls: renewals of the upstream, by event.", "event"),
-		draftsDropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "voicebridge_drafts_dropped_total", Help: "Draft events that were dropped because a browser was slow."}),
-		requests:      counter("voicebridge_http_requests_total", "HTTP requests, by route, method and status.", "route", "method", "status"),
+		registry: prometheus.NewRegistry(),
+		callsStarted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "voicebridge_calls_started_total", Help: "Calls that were set up.",
+		}),
+		callsRefused: counter("voicebridge_calls_refused_total", "Calls that were not set up, by error code.", "code"),
+		callsEnded:   counter("voicebridge_calls_ended_total", "Calls that ended, by reason.", "reason"),
+		callEvents: counter("voicebridge_call_events_total",
+			"What happened to live calls: renewals of the upstream, by event.", "event"),
+		draftsDropped: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "voicebridge_drafts_dropped_total",
+			Help: "Draft events that were dropped because a browser was slow.",
+		}),
+		requests: counter("voicebridge_http_requests_total", "HTTP requests, by route, method and status.",
+			"route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "voicebridge_http_request_duration_seconds", Help: "Time to answer HTTP requests other than WebSockets, by route.",
+			Name:    "voicebridge_http_request_duration_seconds",
+			Help:    "Time to answer HTTP requests other than WebSockets, by route.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10},
 		}, []string{"route"}),
 		socketsClosed: counter("voicebridge_sockets_closed_total", "WebSockets that were closed, by reason.", "reason"),
-		turns:         counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.", "provider", "reason"),
-		hookAttempts:  counter("voicebridge_hook_attempts_total", "Attempts to deliver an event to a hook, by result: delivered, retried, failed, gone or lost.", "result"),
+		turns: counter("voicebridge_text_turns_total", "Text turns that ended, by provider and reason.",
+			"provider", "reason"),
+		hookAttempts: counter("voicebridge_hook_attempts_total",
+			"Attempts to deliver an event to a hook, by result: delivered, retried, failed, gone or lost.", "result"),
 		hookDurations: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "voicebridge_hook_attempt_duration_seconds", Help: "Time that the receivers of hooks took to answer, or did not.",
+			Name:    "voicebridge_hook_attempt_duration_seconds",
+			Help:    "Time that the receivers of hooks took to answer, or did not.",
 			Buckets: []float64{.02, .1, .5, 2, 10},
 		}),
 	}
-	m.registry.MustRegister(m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations, m.socketsClosed, m.turns, m.hookAttempts, m.hookDurations,
+	m.registry.MustRegister(
+		m.callsStarted, m.callsRefused, m.callsEnded, m.callEvents, m.draftsDropped, m.requests, m.durations,
+		m.socketsClosed, m.turns, m.hookAttempts, m.hookDurations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, event := range bridge.Counters { // one that first appears with a failure would not be seen to grow
 		m.callEvents.WithLabelValues(string(event))
@@ -98,16 +111,18 @@ func (m *Metrics) TurnFinished(_ context.Context, report chat.TurnReport) {
 
 // watch adds the metrics that are computed when read.
 func (m *Metrics) watch(calls, texts, sockets interface{ Count() int }, events interface{ Dropped() int64 }) error {
+	gauge := func(name, help string, of interface{ Count() int }) error {
+		return m.registry.Register(prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(of.Count()) }))
+	}
 	return errors.Join(
-		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "voicebridge_thread_events_dropped_total",
-			Help: "Draft events of threads that a slow watcher did not get."},
-			func() float64 { return float64(events.Dropped()) })),
-		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_calls_live", Help: "Live calls."},
-			func() float64 { return float64(calls.Count()) })),
-		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_text_turns_live", Help: "Text turns in progress."},
-			func() float64 { return float64(texts.Count()) })),
-		m.registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "voicebridge_sockets_live", Help: "Open WebSockets."},
-			func() float64 { return float64(sockets.Count()) })),
+		m.registry.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "voicebridge_thread_events_dropped_total",
+			Help: "Draft events of threads that a slow watcher did not get.",
+		}, func() float64 { return float64(events.Dropped()) })),
+		gauge("voicebridge_calls_live", "Live calls.", calls),
+		gauge("voicebridge_text_turns_live", "Text turns in progress.", texts),
+		gauge("voicebridge_sockets_live", "Open WebSockets.", sockets),
 	)
 }
 
@@ -116,7 +131,9 @@ func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
 // Handler serves all metrics, with the ids of traces for clients that ask for OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{DisableCompression: true, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(prometheus.GathererFunc(m.gather), promhttp.HandlerOpts{
+		DisableCompression: true, EnableOpenMetrics: true,
+	})
 }
 
 // gather returns all metrics. In OpenMetrics the family of the counter go_memstats_alloc_bytes_total would be called

@@ -70,7 +70,8 @@ func (p *pipeline) use(e *echo.Echo) {
 			Skipper: func(c echo.Context) bool {
 				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
 				image := c.Path() == "/api/threads/:id/images/:image_id"
-				return c.IsWebSocket() || isStream(c) || turn || image || strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
+				call := strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
+				return c.IsWebSocket() || isStream(c) || turn || image || call
 			},
 			MinLength: 1024,
 		}),
@@ -95,8 +96,9 @@ func (p *pipeline) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			if r == http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 				panic(r)
 			}
-			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", shortPath(c.Request().URL.Path), "stack", string(debug.Stack()))
-			err = &problem.Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Something went wrong on the server. Its log has the details."}
+			p.log.Error("handler panicked", "panic", fmt.Sprint(r), "path", shortPath(c.Request().URL.Path),
+				"stack", string(debug.Stack()))
+			err = errInternal
 			p.errors.write(err, c)
 		}()
 		return next(c)
@@ -126,7 +128,8 @@ func (p *pipeline) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		p.log.Log(c.Request().Context(), requestLevel(route), "request",
 			"method", c.Request().Method, "path", shortPath(c.Request().URL.Path), "route", route, "status", status,
-			"bytes", c.Response().Size, "duration_ms", took.Milliseconds(), "ip", c.RealIP(), "request_id", requestID(c))
+			"bytes", c.Response().Size, "duration_ms", took.Milliseconds(), "ip", c.RealIP(),
+			"request_id", requestID(c))
 		return nil
 	}
 }
@@ -183,7 +186,8 @@ func (p *pipeline) locateBelow(c echo.Context) error {
 
 func (p *pipeline) checkHost(c echo.Context) error {
 	if name := access.ForwardedHeader(c.Request().Header); name != "" && p.refuseForwarded {
-		return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
+		return problem.Forbidden("proxy_without_authentication", "The header "+name+" shows that this request "+
+			"came through a proxy, but this server has no authentication: set VOICEBRIDGE_API_TOKENS.")
 	}
 	return p.origins.CheckHost(c.Request())
 }
@@ -192,7 +196,8 @@ func (p *pipeline) checkHost(c echo.Context) error {
 func (p *pipeline) checkQuery(c echo.Context) error {
 	page := p.page.has(cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)) // to which links add what they like
 	if _, err := url.ParseQuery(c.Request().URL.RawQuery); err != nil && !page {
-		return problem.BadRequest("invalid_query", "", "The query cannot be read: %, ; and other signs in values must be escaped.")
+		return problem.BadRequest("invalid_query", "",
+			"The query cannot be read: %, ; and other signs in values must be escaped.")
 	}
 	return nil
 }
@@ -201,9 +206,13 @@ func (p *pipeline) cors() echo.MiddlewareFunc {
 	return middleware.CORSWithConfig(middleware.CORSConfig{
 		AllowOriginFunc:  func(origin string) (bool, error) { return p.origins.Allowed(origin), nil },
 		AllowCredentials: true,
-		AllowMethods:     []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete},
-		ExposeHeaders:    []string{echo.HeaderLocation, headerThreadID, headerRequestID, echo.HeaderRetryAfter, echo.HeaderContentDisposition},
-		MaxAge:           600,
+		AllowMethods: []string{
+			http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete,
+		},
+		ExposeHeaders: []string{
+			echo.HeaderLocation, headerThreadID, headerRequestID, echo.HeaderRetryAfter, echo.HeaderContentDisposition,
+		},
+		MaxAge: 600,
 	})
 }
 
@@ -229,8 +238,8 @@ func (p *pipeline) limitBody(c echo.Context) error {
 	return nil
 }
 
-// lingering is how much is still read, and dropped, of a body that is too large, in bytes: a client that goes on sending
-// to a closed connection may not read why.
+// lingering is how much is still read, and dropped, of a body that is too large, in bytes: a client that goes on
+// sending to a closed connection may not read why.
 const lingering = 64 << 20
 
 // limitedBody is a body within a limit.

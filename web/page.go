@@ -30,7 +30,8 @@ type pageFile struct {
 
 // pageTypes are the types that must be known in a scratch image without a MIME table.
 var pageTypes = map[string]string{
-	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8",
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".mjs": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".json": "application/json", ".map": "application/json", ".svg": "image/svg+xml",
 	".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2", ".wasm": "application/wasm",
 	".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
@@ -50,7 +51,9 @@ func newPage(files fs.FS) (*page, error) {
 			return err
 		}
 		sum := sha256.Sum256(body)
-		p.files[name] = pageFile{body: body, contentType: contentType(name), etag: `"` + hex.EncodeToString(sum[:12]) + `"`}
+		p.files[name] = pageFile{
+			body: body, contentType: contentType(name), etag: `"` + hex.EncodeToString(sum[:12]) + `"`,
+		}
 		return nil
 	})
 	if err != nil {
@@ -73,7 +76,8 @@ func contentType(name string) string {
 	return "application/octet-stream"
 }
 
-// routes are the page's files, with / for index.html. The page keeps its own location after #, so no other path serves it.
+// routes are the page's files, with / for index.html. The page keeps its own location after #, so no other path
+// serves it.
 func (p *page) routes(r router) {
 	r.GET("/", p.serve)
 	for name := range p.files {

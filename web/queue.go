@@ -55,8 +55,9 @@ type queuedAnswer struct {
 
 func showQueued(m queued.Message) queuedAnswer {
 	return queuedAnswer{
-		ID: m.ID, Message: m.Text, QueuedAt: m.QueuedAt, Title: m.Title, State: m.State, ImageIDs: m.ImageIDs, ClientID: m.ClientID,
-		Key: m.IdempotencyKey, ScheduledAt: m.ScheduledAt, Attempts: m.Attempts, Error: m.Error, NotBefore: m.NotBefore,
+		ID: m.ID, Message: m.Text, QueuedAt: m.QueuedAt, Title: m.Title, State: m.State, ImageIDs: m.ImageIDs,
+		ClientID: m.ClientID, Key: m.IdempotencyKey, ScheduledAt: m.ScheduledAt, Attempts: m.Attempts, Error: m.Error,
+		NotBefore: m.NotBefore,
 	}
 }
 
@@ -113,14 +114,13 @@ func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply
 		return answer, err
 	}
 	saved, err := h.Queue.Add(ctx, in.Key, queued.Message{
-		Text: in.Body.Message, ImageIDs: in.Body.ImageIDs, ClientID: in.Body.ClientID, IdempotencyKey: once, ScheduledAt: at,
+		Text: in.Body.Message, ImageIDs: in.Body.ImageIDs, ClientID: in.Body.ClientID, IdempotencyKey: once,
+		ScheduledAt: at,
 	})
 	switch {
 	case errors.Is(err, queued.ErrFull):
-		err = &problem.Error{
-			Status: http.StatusConflict, Code: "queue_full",
-			Message: fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.Queue.Settings().MaxSize),
-		}
+		err = problem.Conflict("queue_full", "",
+			fmt.Sprintf("Queue is full. Maximum %d messages allowed.", h.Queue.Settings().MaxSize))
 	case errors.Is(err, persistence.ErrConflict):
 		err = errKeyUsed
 	}
@@ -132,7 +132,8 @@ func checkQueued(text string) error {
 		return problem.BadRequest("empty_message", "message", "The message is empty.")
 	}
 	if len(text) > queued.MaxBytes {
-		return problem.TooLarge("message", fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), queued.MaxBytes))
+		return problem.TooLarge("message",
+			fmt.Sprintf("The message has %d bytes; the limit is %d.", len(text), queued.MaxBytes))
 	}
 	return nil
 }
@@ -172,7 +173,7 @@ func orQueued(err error) error {
 	case errors.Is(err, persistence.ErrNotFound):
 		return errNotQueued
 	case errors.Is(err, persistence.ErrConflict):
-		return &problem.Error{Status: http.StatusConflict, Code: "message_sending", Message: "The message is being sent."}
+		return problem.Conflict("message_sending", "", "The message is being sent.")
 	}
 	return err
 }
@@ -233,8 +234,9 @@ func (h queues) send(ctx context.Context, who caller, in oneQueued) (queueAnswer
 		return queueAnswer{}, problem.ErrShuttingDown
 	case errors.Is(err, queue.ErrUnreachable):
 		return queueAnswer{}, &problem.Error{
-			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable), RetryAfter: problem.ErrShuttingDown.RetryAfter,
-			Message: "Another process of this server has the call and does not answer. Try again.",
+			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable),
+			RetryAfter: problem.ErrShuttingDown.RetryAfter,
+			Message:    "Another process of this server has the call and does not answer. Try again.",
 		}
 	case err != nil:
 		return queueAnswer{}, err

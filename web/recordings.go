@@ -43,7 +43,7 @@ func (h recorded) set(c echo.Context) error {
 		return err
 	}
 	if body.State != bridge.RecordingOn && body.State != bridge.RecordingPaused {
-		return problem.BadRequest("invalid_value", "state", `state must be "on" or "paused".`)
+		return problem.Invalid("state", `state must be "on" or "paused".`)
 	}
 	if err := h.Calls.SetRecording(c.Request().Context(), identity(c).Owner, id, body.State); err != nil {
 		return orCall(err)
@@ -52,12 +52,14 @@ func (h recorded) set(c echo.Context) error {
 }
 
 var (
-	errNoRecording  = problem.NotFound("recording_not_found", "There is no recording of this call. One is there some seconds after the end of its call.")
+	errNoRecording = problem.NotFound("recording_not_found",
+		"There is no recording of this call. One is there some seconds after the end of its call.")
 	errNoSound      = problem.NotFound("audio_not_found", "Of this message no sound is kept.")
-	errUnknownTrack = problem.BadRequest("invalid_value", "track", "track must be user, assistant or both.")
+	errUnknownTrack = problem.Invalid("track", "track must be user, assistant or both.")
 )
 
-// found calls serve with the owner of the request and the call that it names. What the archive does not find is no failure.
+// found calls serve with the owner of the request and the call that it names. What the archive does not find is no
+// failure.
 func (h recorded) found(c echo.Context, serve func(owner, callID string) error) error {
 	id := c.Param("call_id")
 	if h.Recordings == nil || !input.ValidID(id, maxCallID) {

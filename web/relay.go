@@ -22,8 +22,8 @@ import (
 	"voicebridge/web/problem"
 )
 
-// A socket for a call that another process has is relayed: this process has checked who connects, and asks that one, through
-// the database, for a ticket and its address. Then it passes bytes on, both ways.
+// A socket for a call that another process has is relayed: this process has checked who connects, and asks that one,
+// through the database, for a ticket and its address. Then it passes bytes on, both ways.
 
 // headerTicket lets in a socket that another process relays.
 const headerTicket = "Voicebridge-Ticket"
@@ -60,8 +60,10 @@ func (a *api) admitsRelayed(others echo.MiddlewareFunc) echo.MiddlewareFunc {
 
 // errNotRelayed is for a call of a process that this one cannot connect to.
 var errNotRelayed = &problem.Error{
-	Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable), RetryAfter: problem.ErrShuttingDown.RetryAfter,
-	Message: "Another process of this server has the call and cannot be reached. Try again, which may reach it, or start a call with takeover.",
+	Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable),
+	RetryAfter: problem.ErrShuttingDown.RetryAfter,
+	Message: "Another process of this server has the call and cannot be reached. Try again, which may reach it, " +
+		"or start a call with takeover.",
 }
 
 func isRelayed(c echo.Context) bool { return c.Get(relayedKey) != nil }
@@ -122,7 +124,9 @@ func endWith(ctx context.Context, gone func() bool, end func()) {
 }
 
 // passedOn are the headers of a handshake that the other process needs.
-var passedOn = []string{"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Traceparent", "Tracestate"}
+var passedOn = []string{
+	"Connection", "Upgrade", "Sec-Websocket-Key", "Sec-Websocket-Version", "Traceparent", "Tracestate",
+}
 
 // readdress makes a client's handshake one of this process: what the client has shown stays here.
 func readdress(r *httputil.ProxyRequest, target *url.URL, ticket string, server bool) {
@@ -144,10 +148,12 @@ func readdress(r *httputil.ProxyRequest, target *url.URL, ticket string, server 
 }
 
 func offersRealtime(list string) bool {
-	return slices.ContainsFunc(strings.Split(list, ","), func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "realtime") })
+	return slices.ContainsFunc(strings.Split(list, ","),
+		func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), "realtime") })
 }
 
-// relayTransport connects to a process that shows the certificate with that SHA-256, or one that is valid for its address.
+// relayTransport connects to a process that shows the certificate with that SHA-256, or one that is valid for its
+// address.
 func relayTransport(certificate string) http.RoundTripper {
 	t := &http.Transport{
 		DisableKeepAlives: true, TLSHandshakeTimeout: relayTimeout, ResponseHeaderTimeout: relayTimeout,

@@ -112,12 +112,14 @@ type securityLog struct{ log *slog.Logger }
 
 // note logs what somebody did.
 func (l securityLog) note(who caller, event string, attributes ...any) {
-	l.log.Info("security event", append([]any{"event", event, "owner", who.Owner, "ip", who.c.RealIP(), "request_id", requestID(who.c)}, attributes...)...)
+	l.log.With("event", event, "owner", who.Owner, "ip", who.c.RealIP(), "request_id", requestID(who.c)).
+		Info("security event", attributes...)
 }
 
 // refused logs why somebody was refused.
 func (l securityLog) refused(c echo.Context, event string, err error) {
-	l.log.Warn("security event", "event", event, "reason", realtime.MaskKeys(err.Error()), "ip", c.RealIP(), "request_id", requestID(c))
+	l.log.Warn("security event", "event", event, "reason", realtime.MaskKeys(err.Error()), "ip", c.RealIP(),
+		"request_id", requestID(c))
 }
 
 // before makes a middleware of a check, whose error answers the request.
@@ -134,7 +136,8 @@ func before(check func(echo.Context) error) echo.MiddlewareFunc {
 
 const maxThreadID = 64
 
-// threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any unknown one.
+// threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any
+// unknown one.
 func threadOf(c echo.Context, noThread error) (thread.Key, error) {
 	key := thread.Key{Owner: identity(c).Owner, Thread: c.Param("id")}
 	if !input.ValidID(key.Thread, maxThreadID) {

@@ -157,7 +157,7 @@ func (s *requests) one(t *testing.T, options []string, method, target, body stri
 		text = strconv.Quote(text)
 	}
 	for l := range strings.Lines(text) {
-		if l = strings.TrimSuffix(l, "\n"); l != "" {
+		if l = strings.TrimSuffix(l, "\n"); l != "" && !strings.HasPrefix(l, ":") { // a stream is kept alive by comments
 			line += "\n\t" + l
 		}
 	}

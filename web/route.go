@@ -24,7 +24,8 @@ type router struct {
 	user, userOrSecret echo.MiddlewareFunc
 	// text counts a text of the owner; thread rejects an owner who has too many threads.
 	text, thread echo.MiddlewareFunc
-	// explain says what an error of the store means to a handler's clients, and noThread that the thread in a path cannot be.
+	// explain says what an error of the store means to a handler's clients, and noThread that the thread in a path
+	// cannot be.
 	explain  func(error) error
 	noThread error
 }
@@ -39,10 +40,11 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 // none is the input of a route that needs none, and the answer that has no content.
 type none struct{}
 
-// route registers a handler for authenticated requests. In is filled from the request (see [fill]), and Out is the answer: JSON, a
-// [reply] or [none].
+// route registers a handler for authenticated requests. In is filled from the request (see fill), and Out is the
+// answer: JSON, a [reply] or [none].
 func route[In, Out any](
-	r router, pattern string, serve func(ctx context.Context, who caller, in In) (Out, error), limits ...echo.MiddlewareFunc,
+	r router, pattern string, serve func(ctx context.Context, who caller, in In) (Out, error),
+	limits ...echo.MiddlewareFunc,
 ) {
 	method, path, _ := strings.Cut(pattern, " ")
 	add := func(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) { r.Add(method, path, h, m...) }
@@ -89,8 +91,8 @@ func accepted(body any) reply { return reply{http.StatusAccepted, "", body} }
 //	ID    string `path:"hook_id"`                   an id in the path
 //	Title string `query:"title"`                    a value of the query, also a bool
 //	Limit int64  `query:"limit" range:"50,1,200"`   a number: its default, the least and the greatest
-//	Body  T      `body:"64 KiB,optional"`           the JSON object in the body, of at most so much; with bare:"[" it may
-//	                                                begin with one of these, and is then the value of the first field
+//	Body  T      `body:"64 KiB,optional"`           the JSON object in the body, of at most so much; with bare:"[" it
+//	                                                may begin with [ and is then the value of the first field
 func (r router) fill(c echo.Context, in any) error {
 	v := reflect.ValueOf(in).Elem()
 	for i := range v.NumField() {
@@ -153,7 +155,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if json.Unmarshal(data, (*[]string)(t)) != nil {
-		return problem.BadRequest("invalid_value", "instructions", "instructions must be a text or a list of texts.")
+		return problem.Invalid("instructions", "instructions must be a text or a list of texts.")
 	}
 	return nil
 }
@@ -165,7 +167,7 @@ const headerIdempotencyKey = "Idempotency-Key"
 func idempotencyKey(c echo.Context, inBody string) (string, error) {
 	key := cmp.Or(inBody, c.Request().Header.Get(headerIdempotencyKey))
 	if len(key) > thread.MaxIDBytes {
-		return "", problem.BadRequest("invalid_value", "idempotency_key", "The idempotency key is too long.")
+		return "", problem.Invalid("idempotency_key", "The idempotency key is too long.")
 	}
 	return key, nil
 }

@@ -51,17 +51,23 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	if cfg.ShutdownTimeout <= 0 {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
-	limits := access.NewAllowances(cfg.Limits, cfg.Calls, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
+	limits := access.NewAllowances(
+		cfg.Limits, cfg.Calls, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store.Admission, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	open := socket.NewSet()
-	if err := errors.Join(errAuth, errOrigins, errPage, cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)); err != nil {
+	errMetrics := cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)
+	if err := errors.Join(errAuth, errOrigins, errPage, errMetrics); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
 	a := &api{
-		Config: cfg, limits: limits, auth: auth, streaming: uistream.DefaultTiming(), events: securityLog{cfg.Logger}, now: now,
-		door: &socketDoor{origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics, timing: socket.DefaultTiming(), log: cfg.Logger},
+		Config: cfg, limits: limits, auth: auth, streaming: uistream.DefaultTiming(), events: securityLog{cfg.Logger},
+		now: now,
+		door: &socketDoor{
+			origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics,
+			timing: socket.DefaultTiming(), log: cfg.Logger,
+		},
 		conductors: conductor.New(conductor.Config{
 			Chat: cfg.Chat, Admit: limits.Text, Now: now, Logger: cfg.Logger,
 			Explain: func(err error) *problem.Error { return classify(orThread(err)) },
@@ -69,19 +75,22 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
 	s := &Server{api: a, dropUnread: dropUnread, pipeline: &pipeline{
-		origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics, errors: errorWriter{cfg.Logger}, page: files,
+		origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics,
+		errors: errorWriter{cfg.Logger}, page: files,
 		bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
 	}}
 	s.echo = newEcho(cfg.TrustedProxies, s.pipeline.errors)
 	s.pipeline.use(s.echo)
 	r := router{
-		Echo: s.echo, user: a.identified(false), userOrSecret: a.identified(true), text: admits(limits.Text), thread: admits(limits.Thread),
+		Echo: s.echo, user: a.identified(false), userOrSecret: a.identified(true), text: admits(limits.Text),
+		thread:  admits(limits.Thread),
 		explain: func(err error) error { return err }, noThread: errNoThread,
 	}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		calls{a}, recorded{a}, callSockets{a}, clientSecrets{a}, threads{a}, assistantRoutes{a}, messages{a}, turns{a}, images{a}, streams{a}, shared{a},
-		ownersData{a}, threadSockets{a}, ownerSockets{a}, queues{a}, hookRoutes{a}, textSessions{a}, conductors{a}, pageSessions{a}, server{a}, toolServers{a}, files,
+		calls{a}, recorded{a}, callSockets{a}, clientSecrets{a}, threads{a}, assistantRoutes{a}, messages{a}, turns{a},
+		images{a}, streams{a}, shared{a}, ownersData{a}, threadSockets{a}, ownerSockets{a}, queues{a}, hookRoutes{a},
+		textSessions{a}, conductors{a}, pageSessions{a}, server{a}, toolServers{a}, files,
 	} {
 		h.routes(r)
 	}
@@ -124,7 +133,8 @@ func (s *Server) Run(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug),
 	}
 	if isPlain(ln, s.TrustedProxies) {
-		s.Logger.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the microphone; put a TLS proxy in front", "address", ln.Addr().String())
+		s.Logger.Warn("no TLS: tokens and conversations are sent in the clear, and browsers deny the page the "+
+			"microphone; put a TLS proxy in front", "address", ln.Addr().String())
 	}
 	var side sync.WaitGroup
 	watching, stopWatching := context.WithCancel(ctx)
@@ -165,8 +175,8 @@ func isPlain(ln net.Listener, proxies []netip.Prefix) bool {
 }
 
 // idleTimeout is how long a connection may wait for another request: longer than a proxy keeps it, which otherwise
-// sends a request just when the server closes the connection, and answers it with a 502. nginx and AWS keep connections for one
-// minute, Caddy for two, Google for ten.
+// sends a request just when the server closes the connection, and answers it with a 502. nginx and AWS keep
+// connections for one minute, Caddy for two, Google for ten.
 const idleTimeout = 11 * time.Minute
 
 // maxIdleConns limits the connections that wait for another request. Browsers simply open a new

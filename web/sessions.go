@@ -32,7 +32,9 @@ func (h pageSessions) signIn(c echo.Context) error {
 	}
 	if !h.auth.Required {
 		expires := h.now().Add(access.SessionLifetime)
-		return c.JSON(http.StatusOK, map[string]any{"owner": access.LocalOwner, "expires_at": expires.UTC().Truncate(time.Second)})
+		return c.JSON(http.StatusOK, map[string]any{
+			"owner": access.LocalOwner, "expires_at": expires.UTC().Truncate(time.Second),
+		})
 	}
 	value, owner, expires, err := h.auth.SignIn(c.Request().Context(), by, body.Token)
 	if err != nil {
@@ -65,8 +67,8 @@ func (h pageSessions) signOut(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// cookie makes a session cookie. Below a path it is sent to no other program of the host, whose cookie may have the same
-// name.
+// cookie makes a session cookie. Below a path it is sent to no other program of the host, whose cookie may have the
+// same name.
 func (h pageSessions) cookie(r *http.Request, value string, maxAge int) *http.Cookie {
 	return &http.Cookie{
 		Name: access.SessionCookie, Value: value, Path: cmp.Or(access.Prefix(r, h.TrustedProxies), "/"), MaxAge: maxAge,

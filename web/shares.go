@@ -126,7 +126,8 @@ func (h shared) read(c echo.Context) error {
 		c.Response().Header().Set(echo.HeaderContentSecurityPolicy, sharedCSP)
 		c.Response().Header().Add(echo.HeaderVary, "Accept-Language")
 		words := wordsFor(c.Request().Header.Get("Accept-Language"))
-		err = writeSharedPage(w, words, c.Scheme()+"://"+c.Request().Host, sharePath+token+"/images/", key.Thread, t, messages)
+		origin := c.Scheme() + "://" + c.Request().Host
+		err = writeSharedPage(w, words, origin, sharePath+token+"/images/", key.Thread, t, messages)
 	}
 	if err != nil {
 		h.Logger.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
@@ -153,7 +154,10 @@ func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedM
 			if err == nil && (m.Role == thread.RoleSystem || m.IsDiscarded()) {
 				continue
 			}
-			shown := sharedMessage{ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt, Parts: []thread.Part{}}
+			shown := sharedMessage{
+				ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt,
+				Parts: []thread.Part{},
+			}
 			heard := thread.NewHeardText(&m)
 			for i := range m.Parts {
 				if part, ok := sharedPart(&m.Parts[i]); ok {
@@ -170,8 +174,8 @@ func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedM
 	}
 }
 
-// sharedPart returns what is shown of a part: words, images, charts and which tools were used, as on the page; not what these got and
-// gave else, what a model thought, or what its provider adds.
+// sharedPart returns what is shown of a part: words, images, charts and which tools were used, as on the page; not
+// what these got and gave else, what a model thought, or what its provider adds.
 func sharedPart(p *thread.Part) (thread.Part, bool) {
 	shown := thread.Part{Type: p.Type}
 	switch {
@@ -237,14 +241,20 @@ func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMe
 }
 
 // sharedCSP lets the page of a shared thread show its images, and load its style and what draws charts.
-const sharedCSP = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const sharedCSP = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // sharedWords are the words of the page in a reader's language.
 type sharedWords struct{ Lang, Conversation, User, Assistant, Used, Interrupted, Description string }
 
 var (
-	sharedEnglish = sharedWords{"en", "Conversation", "User", "Assistant", "Used: ", "Interrupted", "A conversation with a voice assistant."}
-	sharedGerman  = sharedWords{"de", "Unterhaltung", "Nutzer", "Assistent", "Verwendet: ", "Unterbrochen", "Eine Unterhaltung mit einem Sprachassistenten."}
+	sharedEnglish = sharedWords{
+		"en", "Conversation", "User", "Assistant", "Used: ", "Interrupted", "A conversation with a voice assistant.",
+	}
+	sharedGerman = sharedWords{
+		"de", "Unterhaltung", "Nutzer", "Assistent", "Verwendet: ", "Unterbrochen",
+		"Eine Unterhaltung mit einem Sprachassistenten.",
+	}
 )
 
 // wordsFor returns the words in the first language of an Accept-Language that the page speaks.
@@ -261,11 +271,17 @@ func wordsFor(accept string) sharedWords {
 }
 
 var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctype html>
-<html lang="{{.Words.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="robots" content="noindex">
+<html lang="{{.Words.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+{{- ""}}<meta name="robots" content="noindex">
 <title>{{.Title}}</title><link rel="icon" href="../icon.svg"><link rel="stylesheet" href="../app/shared.css">
-<meta property="og:title" content="{{.Title}}"><meta property="og:description" content="{{.Words.Description}}"><meta property="og:image" content="{{.Image}}">
-<script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1><p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
-{{end}}{{define "message"}}<article class="{{.Role}}"><h2>{{.Who}}</h2>{{range .Parts}}{{if .Image}}<img src="{{.Image}}" alt="" loading="lazy">{{else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>{{else if .Tool}}<p class="tool">{{.Tool}}</p>
+<meta property="og:title" content="{{.Title}}"><meta property="og:description" content="{{.Words.Description}}">
+{{- ""}}<meta property="og:image" content="{{.Image}}">
+<script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1>
+{{- ""}}<p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
+{{end}}{{define "message"}}<article class="{{.Role}}"><h2>{{.Who}}</h2>{{range .Parts}}
+{{- if .Image}}<img src="{{.Image}}" alt="" loading="lazy">
+{{- else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>
+{{- else if .Tool}}<p class="tool">{{.Tool}}</p>
 {{else}}<p dir="auto">{{.Text}}</p>{{end}}{{end}}{{with .Note}}<p class="tool">{{.}}</p>{{end}}</article>
 {{end}}{{define "foot"}}</main></body></html>
 {{end}}`))
@@ -273,7 +289,10 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 // shownPart is a part of a message on the page: one of its fields is set, with a chart also its title.
 type shownPart struct{ Text, Tool, Image, Chart string }
 
-func writeSharedPage(w *moved, words sharedWords, origin, images, threadID string, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
+func writeSharedPage(
+	w *moved, words sharedWords, origin, images, threadID string, t persistence.Thread,
+	messages iter.Seq2[sharedMessage, error],
+) error {
 	put := func(name string, data any) error {
 		var text bytes.Buffer
 		if err := sharedPage.ExecuteTemplate(&text, name, data); err != nil {

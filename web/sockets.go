@@ -28,7 +28,10 @@ type socketDoor struct {
 func (d *socketDoor) check(c echo.Context) error {
 	if !c.IsWebSocket() {
 		c.Response().Header().Set(echo.HeaderUpgrade, "websocket")
-		return &problem.Error{Status: http.StatusUpgradeRequired, Code: "upgrade_required", Message: "This is a WebSocket: connect with ws:// or wss://."}
+		return &problem.Error{
+			Status: http.StatusUpgradeRequired, Code: "upgrade_required",
+			Message: "This is a WebSocket: connect with ws:// or wss://.",
+		}
 	}
 	return d.origins.CheckSocket(c.Request())
 }
@@ -37,7 +40,8 @@ func (d *socketDoor) check(c echo.Context) error {
 func (d *socketDoor) enter(c echo.Context) (ctx context.Context, leave func(), err error) {
 	leaveLimit, ok := d.limit.Take(identity(c).Owner)
 	if !ok {
-		return nil, nil, problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.", problem.RetryFull)
+		return nil, nil, problem.TooMany("too_many_sockets", "Too many sockets are open. Close one first.",
+			problem.RetryFull)
 	}
 	ctx, leaveSet, ok := d.open.Enter(context.WithoutCancel(c.Request().Context()))
 	if !ok {
@@ -57,7 +61,8 @@ func (d *socketDoor) upgrade(c echo.Context, again string, run func(context.Cont
 	defer leave()
 	ctx, release := d.auth.Sessions.Hold(ctx, identity(c))
 	defer release()
-	conn, err := websocket.Accept(c.Response(), c.Request(), &websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
+	conn, err := websocket.Accept(c.Response(), c.Request(),
+		&websocket.AcceptOptions{OriginPatterns: d.origins.Patterns()})
 	if err != nil {
 		// Accept has already answered the client.
 		d.log.Debug("socket refused", "error", err, "request_id", requestID(c))

@@ -36,7 +36,8 @@ func resumeAddress(c echo.Context) error {
 	r := c.Request()
 	query, appended := strings.CutSuffix(r.URL.RawQuery, "/stream")
 	chat := strings.LastIndexByte(query, '/')
-	if r.Method != http.MethodGet || !appended || chat < 0 || !strings.HasPrefix(r.URL.Path, "/api/threads/") || !strings.HasSuffix(r.URL.Path, "/messages") {
+	messages := strings.HasPrefix(r.URL.Path, "/api/threads/") && strings.HasSuffix(r.URL.Path, "/messages")
+	if r.Method != http.MethodGet || !appended || chat < 0 || !messages {
 		return nil
 	}
 	r.URL.RawQuery = query[:chat]
@@ -87,7 +88,7 @@ func resumePoint(c echo.Context) (after int64, turnID string, err error) {
 	turnID, number, ok := strings.Cut(last, ":")
 	n, err := strconv.ParseInt(number, 10, 32)
 	if !ok || err != nil || n < 0 || !input.ValidID(turnID, maxThreadID) {
-		return 0, "", problem.BadRequest("invalid_value", "Last-Event-ID", "Last-Event-ID is not an id from this server.")
+		return 0, "", problem.Invalid("Last-Event-ID", "Last-Event-ID is not an id from this server.")
 	}
 	return n, turnID, nil
 }
@@ -102,7 +103,8 @@ type intoCallAnswer struct {
 // without a message, since the answer is spoken.
 func (a *api) intoCall(c echo.Context, answer intoCallAnswer) {
 	w := uistream.New(c.Response(), a.streaming, "", explain)
-	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true}, uistream.Chunk{Type: "finish"})
+	err := w.Write("", uistream.Chunk{Type: "start"}, uistream.Chunk{Type: "data-said", Data: answer, Transient: true},
+		uistream.Chunk{Type: "finish"})
 	if err == nil {
 		err = w.Done()
 	}
@@ -131,7 +133,7 @@ func sdkAsksInStates(c echo.Context) (bool, error) {
 	}
 	n, err := strconv.Atoi(generation)
 	if err != nil || n < 5 || n > 99 {
-		return false, problem.BadRequest("invalid_value", "sdk", "sdk must be the major version of the AI SDK: 5, 6 or 7.")
+		return false, problem.Invalid("sdk", "sdk must be the major version of the AI SDK: 5, 6 or 7.")
 	}
 	return n >= 6, nil
 }
@@ -143,12 +145,15 @@ type streamForm struct {
 	stops          bool            // the turn ends when the client goes away
 }
 
-// stream answers with the events of a turn, in a form chosen by the client. It omits the ids with which a client resumes if
-// another process numbers the events.
-func (a *api) stream(c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm) error {
+// stream answers with the events of a turn, in a form chosen by the client. It omits the ids with which a client
+// resumes if another process numbers the events.
+func (a *api) stream(
+	c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm,
+) error {
 	release, ok := a.limits.Sockets.Take(key.Owner)
 	if !ok {
-		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.", problem.RetryFull)
+		return problem.TooMany("too_many_sockets", "Too many sockets and streams are open. Close one first.",
+			problem.RetryFull)
 	}
 	defer release()
 	answer, err := begin()
@@ -167,7 +172,8 @@ func (a *api) stream(c echo.Context, key thread.Key, after int64, begin func() (
 	switch t := answer.Reply.(type) {
 	case *chat.Followed:
 		if t.ID() != "" {
-			stop = func() { _ = a.Chat.Interrupt(context.WithoutCancel(ctx), key) } // nobody is there to receive an error
+			// Nobody is there to receive an error.
+			stop = func() { _ = a.Chat.Interrupt(context.WithoutCancel(ctx), key) }
 		}
 	case *chat.Turn:
 		id, stop = t.ID(), t.Interrupt

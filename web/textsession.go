@@ -67,7 +67,7 @@ func (h textSessions) create(ctx context.Context, who caller, in newTextSession)
 	body := &in.Body
 	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
 		if name != "" && !validName(name) {
-			return made, problem.BadRequest("invalid_value", param, fmt.Sprintf("%s must be a name of at most %d characters.", param, maxName))
+			return made, problem.Invalid(param, "%s must be a name of at most %d characters.", param, maxName)
 		}
 	}
 	if !h.Limits.MayUse(body.Provider, body.Model) {
@@ -86,7 +86,8 @@ func (h textSessions) create(ctx context.Context, who caller, in newTextSession)
 		return made, err
 	}
 	session, err := h.Chat.CreateSession(ctx, who.Owner, chat.SessionRequest{
-		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools, Defaults: body.Defaults,
+		Provider: body.Provider, Model: body.Model, Instructions: body.Instructions, Tools: body.Tools,
+		Defaults:  body.Defaults,
 		Assistant: chosen, Variables: body.Variables,
 	})
 	return created("/text/session/"+session.ID, sessionAnswer{Success: true, Session: &session}), err
@@ -141,8 +142,8 @@ func (h textSessions) postInstructions(ctx context.Context, who caller, in sessi
 	return h.answer(ctx, who, req, in.Body.IdempotencyKey)
 }
 
-// answer runs a turn of a session and returns its result. The form of the answer has no place for a live call, which answers
-// by voice.
+// answer runs a turn of a session and returns its result. The form of the answer has no place for a live call, which
+// answers by voice.
 func (h textSessions) answer(ctx context.Context, who caller, req chat.TurnRequest, key string) (sessionAnswer, error) {
 	once, err := idempotencyKey(who.c, key)
 	if err != nil {
@@ -180,10 +181,12 @@ type sessionOutputs struct {
 
 // postToolOutput appends the results of calls that the client ran, all of them or none. It
 // generates nothing.
-func (h textSessions) postToolOutput(ctx context.Context, _ caller, in sessionOutputs) (answer sessionAnswer, err error) {
+func (h textSessions) postToolOutput(
+	ctx context.Context, _ caller, in sessionOutputs,
+) (answer sessionAnswer, err error) {
 	given := in.Body.ToolOutputs
 	if n := len(given); n == 0 || n > maxToolOutputs {
-		return answer, problem.BadRequest("invalid_value", "toolOutputs", fmt.Sprintf("toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs))
+		return answer, problem.Invalid("toolOutputs", "toolOutputs must be a list of 1 to %d outputs.", maxToolOutputs)
 	}
 	outputs := make([]chat.ToolResult, 0, len(given))
 	for i, o := range given {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 	"unicode"
@@ -61,10 +60,10 @@ type threadSearch struct {
 
 func (h threads) list(ctx context.Context, who caller, in threadSearch) (page threadPage, err error) {
 	if in.Cursor != "" && !input.ValidID(in.Cursor, maxCursor) {
-		return page, problem.BadRequest("invalid_value", "cursor", "cursor does not come from this server.")
+		return page, problem.Invalid("cursor", "cursor does not come from this server.")
 	}
 	if utf8.RuneCountInString(in.Query) > maxQuery || !utf8.ValidString(in.Query) || strings.ContainsRune(in.Query, 0) {
-		return page, problem.BadRequest("invalid_value", "q", fmt.Sprintf("q must be text of at most %d characters.", maxQuery))
+		return page, problem.Invalid("q", "q must be text of at most %d characters.", maxQuery)
 	}
 	filter := persistence.ThreadFilter{Limit: int(in.Limit), Cursor: in.Cursor, Query: in.Query}
 	threads, next, err := h.Store.Threads(ctx, who.Owner, filter)
@@ -82,8 +81,8 @@ func (h threads) list(ctx context.Context, who caller, in threadSearch) (page th
 	return page, err
 }
 
-// matches returns, by thread, the sentence of the message that contains the most words of a query. It has those of the best messages
-// only: a thread of which it has none is found all the same.
+// matches returns, by thread, the sentence of the message that contains the most words of a query. It has those of
+// the best messages only: a thread of which it has none is found all the same.
 func (h threads) matches(ctx context.Context, owner, query string) (map[string]string, error) {
 	words := strings.Fields(strings.ToLower(query))
 	if len(words) == 0 {
@@ -99,7 +98,8 @@ func (h threads) matches(ctx context.Context, owner, query string) (map[string]s
 	return matches, err
 }
 
-// sentenceWith returns the first sentence of a text that contains one of the words, in lower case, cut around it if it is long.
+// sentenceWith returns the first sentence of a text that contains one of the words, in lower case, cut around it if
+// it is long.
 func sentenceWith(text string, words []string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	low := strings.ToLower(text)
@@ -245,10 +245,10 @@ func (h threads) reset(ctx context.Context, _ caller, in oneThread) (persistence
 func cleanTitle(title string) (string, error) {
 	title = strings.TrimSpace(title)
 	if utf8.RuneCountInString(title) > maxTitle {
-		return "", problem.BadRequest("invalid_value", "title", fmt.Sprintf("title must have at most %d characters.", maxTitle))
+		return "", problem.Invalid("title", "title must have at most %d characters.", maxTitle)
 	}
 	if strings.ContainsFunc(title, unicode.IsControl) {
-		return "", problem.BadRequest("invalid_value", "title", "title must be one line of text.")
+		return "", problem.Invalid("title", "title must be one line of text.")
 	}
 	return title, nil
 }

@@ -14,7 +14,6 @@ import (
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/thread"
-	"voicebridge/web/input"
 	"voicebridge/web/problem"
 )
 
@@ -23,12 +22,8 @@ type turns struct{ *api }
 
 func (h turns) routes(r router) {
 	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.text)
-	r.POST("/api/threads/:id/interrupt", onThread(h.interrupt), r.user)
+	route(r, "POST /api/threads/:id/interrupt", h.interrupt)
 }
-
-// maxMessageBody limits a body with a user's text. The text's own limit is chat.MaxText; JSON may
-// need six bytes for one byte of text.
-const maxMessageBody = input.MaxBody
 
 // interruptWait is how long an interruption waits for the answer so far to be saved.
 const interruptWait = 5 * time.Second
@@ -42,8 +37,8 @@ type turnAnswer struct {
 	FinishReason chat.FinishReason `json:"finish_reason"`
 }
 
-// post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has ended,
-// with the whole of it. A client that goes away does not end it.
+// post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has
+// ended, with the whole of it. A client that goes away does not end it.
 func (h turns) post(c echo.Context, key thread.Key) error {
 	var body struct {
 		Content        string          `json:"content"`
@@ -76,7 +71,8 @@ func (h turns) post(c echo.Context, key thread.Key) error {
 		if err != nil {
 			return err
 		}
-		req.Text, req.ImageIDs, mode = body.Content, body.ImageIDs, chat.Mode{Once: once}
+		req.Text, req.ImageIDs = body.Content, body.ImageIDs
+		mode = chat.Mode{Once: once}
 	}
 	say := h.say(c, req, mode)
 	if isStream(c) {
@@ -119,27 +115,30 @@ func (h turns) whole(c echo.Context, key thread.Key, answer chat.Answer) error {
 	return c.JSON(http.StatusOK, out)
 }
 
+type interruption struct {
+	Interrupted bool `json:"interrupted"`
+}
+
 // interrupt stops the thread's turn, including the answer of its live call. It waits until a text
 // turn is saved, so that the next message is not refused. It says so if there was nothing to stop.
-func (h turns) interrupt(c echo.Context, key thread.Key) error {
-	ctx := c.Request().Context()
-	if _, err := h.Store.Thread(ctx, key); err != nil {
-		return orThread(err)
+func (h turns) interrupt(ctx context.Context, _ caller, in oneThread) (answer interruption, err error) {
+	if _, err := h.Store.Thread(ctx, in.Key); err != nil {
+		return answer, orThread(err)
 	}
-	interrupted, err := h.Calls.Interrupt(ctx, key)
+	spoken, err := h.Calls.Interrupt(ctx, in.Key)
 	if err != nil {
-		return err
+		return answer, err
 	}
-	turn := h.Chat.Running(key)
+	turn := h.Chat.Running(in.Key)
 	if turn != nil && turn.Ended() {
 		turn = nil
 	}
-	err = h.Chat.Interrupt(ctx, key)
+	err = h.Chat.Interrupt(ctx, in.Key)
 	if errors.Is(err, chat.ErrIdle) {
-		return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
+		return interruption{spoken}, nil
 	}
 	if err != nil {
-		return err
+		return answer, err
 	}
 	stopped := true
 	if turn != nil {
@@ -149,6 +148,5 @@ func (h turns) interrupt(c echo.Context, key thread.Key) error {
 			stopped = result.Finish == chat.FinishInterrupted
 		}
 	}
-	interrupted = interrupted || stopped
-	return c.JSON(http.StatusOK, map[string]any{"interrupted": interrupted})
+	return interruption{spoken || stopped}, nil
 }

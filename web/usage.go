@@ -53,7 +53,9 @@ func (a *api) usage(ctx context.Context, who caller, in usageDaysOf) (answer usa
 		return answer, err
 	}
 	days, err := a.Store.Records.UsageByDay(ctx, who.Owner, first, last)
-	answer = usageAnswer{From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days))}
+	answer = usageAnswer{
+		From: first.Format(time.DateOnly), To: last.Format(time.DateOnly), Usage: make([]usageRow, 0, len(days)),
+	}
 	for _, d := range days {
 		figures := usageFigures{d.Responses, d.InputTokens, d.OutputTokens, d.CachedTokens, d.CostUSD, d.Unpriced}
 		answer.Usage = append(answer.Usage, usageRow{d.ThreadID, d.Title, d.Day, figures})

@@ -29,7 +29,7 @@ type useChat struct {
 	MessageID string      `json:"messageId"`
 }
 
-var errNoMessages = problem.BadRequest("invalid_value", "messages", "messages must be a list of the AI SDK's UIMessages.")
+var errNoMessages = problem.Invalid("messages", "messages must be a list of the AI SDK's UIMessages.")
 
 const triggerRegenerate = "regenerate-message"
 
@@ -95,8 +95,8 @@ func idHere(threadID, id string) string {
 	return persistence.OnceID(threadID, id)
 }
 
-// postChat answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn goes on
-// by default: it can be resumed, and gives way to the next message if nobody has.
+// postChat answers useChat, always with a stream. When the client goes away, as by its stop or by a reload, the turn
+// goes on by default: it can be resumed, and gives way to the next message if nobody has.
 func (a *api) postChat(c echo.Context, key thread.Key, body *useChat, instructions []string) error {
 	if len(body.Messages) == 0 {
 		return problem.BadRequest("empty_content", "messages", "messages is empty.")
@@ -107,13 +107,16 @@ func (a *api) postChat(c echo.Context, key thread.Key, body *useChat, instructio
 	}
 	last := &body.Messages[len(body.Messages)-1]
 	req := chat.TurnRequest{Key: key, Instructions: instructions}
-	mode := chat.Mode{Chat: true, Shown: idHere(key.Thread, last.ID), Regenerate: body.Trigger == triggerRegenerate, Of: idHere(key.Thread, body.MessageID)}
+	mode := chat.Mode{
+		Chat: true, Shown: idHere(key.Thread, last.ID), Regenerate: body.Trigger == triggerRegenerate,
+		Of: idHere(key.Thread, body.MessageID),
+	}
 	switch decided := last.decisions(key.Owner); {
 	case last.Role != string(thread.RoleAssistant):
 		req.Text, req.Images, req.Parts = last.userInput()
 	case mode.Regenerate:
 	case len(decided) == 0:
-		return problem.BadRequest("invalid_value", "messages", "The last message must be from the user, or hold answers to approvals.")
+		return problem.Invalid("messages", "The last message must be from the user, or hold answers to approvals.")
 	default:
 		return a.decide(c, key, last, decided)
 	}
@@ -150,8 +153,8 @@ func (a *api) decide(c echo.Context, key thread.Key, last *uiMessage, decided []
 		streamForm{inStates: true, answered: answered, open: last.open(), stops: a.StopWithReader})
 }
 
-// decided reports whether the saved message has a decision already: it is sent again, or the user has decided elsewhere,
-// too.
+// decided reports whether the saved message has a decision already: it is sent again, or the user has decided
+// elsewhere, too.
 func (a *api) decided(ctx context.Context, key thread.Key, messageID string, d chat.Decision) bool {
 	m, err := a.Store.Message(ctx, key, messageID)
 	return err == nil && slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
@@ -183,7 +186,9 @@ func (m *uiMessage) decisions(by string) []chat.Decision {
 	var all []chat.Decision
 	for _, p := range m.Parts {
 		if p.State == "approval-responded" && p.Approval.Approved != nil {
-			all = append(all, chat.Decision{ToolCallID: p.ToolCallID, Nonce: p.Approval.ID, Approved: *p.Approval.Approved, By: by})
+			all = append(all, chat.Decision{
+				ToolCallID: p.ToolCallID, Nonce: p.Approval.ID, Approved: *p.Approval.Approved, By: by,
+			})
 		}
 	}
 	return all

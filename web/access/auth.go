@@ -58,7 +58,8 @@ func New(a Auth, guesses *Guesses, store TokenStore, now func() time.Time) (*Aut
 // expired only if it has opened callID, the call that the request is about. Errors are *problem.Error with status 401.
 func (a *Authenticator) Identify(r *http.Request, by Peer, secretsToo bool, callID string) (Identity, error) {
 	who, err := a.identify(r, by, secretsToo, callID)
-	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens, func(t hashedToken) bool { return t.owner == who.Owner }) {
+	if err == nil && who.Name == "" && slices.ContainsFunc(a.tokens,
+		func(t hashedToken) bool { return t.owner == who.Owner }) {
 		who.Name = who.Owner
 	}
 	return who, err
@@ -84,7 +85,9 @@ func (a *Authenticator) identify(r *http.Request, by Peer, secretsToo bool, call
 		return Identity{Owner: LocalOwner, program: true}, nil
 	case shown:
 		owner, until, err := a.Owner(r.Context(), by, token)
-		return Identity{Owner: owner, Name: nameIn(token), Until: until, program: err == nil, static: err == nil && until.IsZero()}, err
+		return Identity{
+			Owner: owner, Name: nameIn(token), Until: until, program: err == nil, static: err == nil && until.IsZero(),
+		}, err
 	}
 	return a.Sessions.identify(r)
 }
@@ -151,7 +154,9 @@ func (a *Authenticator) Owner(ctx context.Context, by Peer, token string) (strin
 }
 
 // SignIn exchanges a static token or a JWT for a page session: the value of [SessionCookie].
-func (a *Authenticator) SignIn(ctx context.Context, by Peer, token string) (value, owner string, expires time.Time, err error) {
+func (a *Authenticator) SignIn(
+	ctx context.Context, by Peer, token string,
+) (value, owner string, expires time.Time, err error) {
 	owner, until, err := a.Owner(ctx, by, token)
 	if err != nil {
 		return "", "", time.Time{}, err

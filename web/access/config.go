@@ -12,8 +12,8 @@ type Auth struct {
 	Tokens []StaticToken
 	// JWTSecret verifies tokens signed with HS256. It needs at least [MinJWTSecret] bytes.
 	JWTSecret Secret
-	// URL of the public keys that verify JWTs signed with RSA, ECDSA or Ed25519 (RFC 7517). A token's `sub` is the owner; it
-	// must have `exp`. VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
+	// URL of the public keys that verify JWTs signed with RSA, ECDSA or Ed25519 (RFC 7517). A token's `sub` is the
+	// owner; it must have `exp`. VOICEBRIDGE_JWT_SECRET (at least 32 bytes) verifies HS256 instead.
 	JWKSURL string `yaml:"jwt_jwks_url" format:"url"`
 	// Required value of `iss` in a JWT; needed with jwt_jwks_url, whose issuer also signs tokens for others.
 	JWTIssuer string `yaml:"jwt_issuer"`
@@ -42,14 +42,17 @@ func (a Auth) Validate() error {
 			problems = append(problems, fmt.Errorf("the owner %.50q of a token is not valid", t.Owner))
 		}
 		if len(t.Token.Reveal()) < MinToken {
-			problems = append(problems, fmt.Errorf("the token of %q has fewer than %d characters: it could be guessed", t.Owner, MinToken))
+			problems = append(problems, fmt.Errorf("the token of %q has fewer than %d characters: it could be guessed",
+				t.Owner, MinToken))
 		}
 	}
 	if n := len(a.JWTSecret.Reveal()); a.JWTSecret.IsSet() && n < MinJWTSecret {
-		problems = append(problems, fmt.Errorf("the JWT secret has fewer than %d bytes: it could be guessed", MinJWTSecret))
+		problems = append(problems, fmt.Errorf("the JWT secret has fewer than %d bytes: it could be guessed",
+			MinJWTSecret))
 	}
 	if a.JWKSURL != "" && (a.JWTIssuer == "" || a.JWTAudience == "") {
-		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer also signs tokens for others"))
+		problems = append(problems, errors.New("a JWKS address needs JWT issuer and audience: its issuer also "+
+			"signs tokens for others"))
 	}
 	if !a.Secret.IsSet() {
 		problems = append(problems, errors.New("the secret that signs sessions is missing"))

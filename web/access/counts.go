@@ -125,7 +125,8 @@ type elsewhere interface {
 }
 
 // ErrTooManyCalls refuses a call of an owner who has as many as are allowed.
-var ErrTooManyCalls = problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.", problem.RetryFull)
+var ErrTooManyCalls = problem.TooMany("too_many_calls", "You have reached your limit of live calls. End one first.",
+	problem.RetryFull)
 
 // NewCallLimit returns an unused limit.
 func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallLimit {
@@ -139,7 +140,9 @@ func NewCallLimit(calls liveCalls, others elsewhere, limit, perOwner int) *CallL
 // empty id that it became none. moving means that the call replaces a live one. Calls on other
 // instances count once they are saved: if several instances set up calls at the same moment, the
 // bridge refuses to save those that exceed the owner's limit.
-func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done func(threadID, callID string), err error) {
+func (l *CallLimit) Take(
+	ctx context.Context, owner string, moving bool,
+) (done func(threadID, callID string), err error) {
 	others := 0
 	if !moving {
 		if others, err = l.others.CallsElsewhere(ctx, owner); err != nil {
@@ -155,7 +158,8 @@ func (l *CallLimit) Take(ctx context.Context, owner string, moving bool) (done f
 		}
 	}
 	if !moving && l.calls.Count()+l.pending >= l.max {
-		return nil, problem.TooMany("too_many_calls", "The server has reached its limit of live calls. Try again later.", problem.RetryFull)
+		return nil, problem.TooMany("too_many_calls",
+			"The server has reached its limit of live calls. Try again later.", problem.RetryFull)
 	}
 	if !moving && len(l.live[owner])+l.starting[owner]+others >= l.perOwner {
 		return nil, ErrTooManyCalls

@@ -31,7 +31,8 @@ const guessesPerRemote = 50
 
 func newGuesses(perMinute int, rates Rates, now func() time.Time) *Guesses {
 	return &Guesses{
-		perMinute: perMinute, clients: NewRateLimit(perMinute, now), remotes: NewRateLimit(perMinute*guessesPerRemote, now), rates: rates,
+		perMinute: perMinute, clients: NewRateLimit(perMinute, now),
+		remotes: NewRateLimit(perMinute*guessesPerRemote, now), rates: rates,
 		proven: make(map[[2]string]bool),
 	}
 }

@@ -61,8 +61,8 @@ type ClientSecret struct {
 	MayChange []string `json:"may_change,omitempty"`
 	// Record has the calls recorded, or not, whatever their client asks for; nil leaves it to them.
 	Record *bool `json:"record,omitempty"`
-	// AssistantID is the assistant of its calls, with values of its variables; empty for that of the thread. AssistantOwner is
-	// whose it is, empty: the operator's; nil in secrets of versions that did not save it.
+	// AssistantID is the assistant of its calls, with values of its variables; empty for that of the thread.
+	// AssistantOwner is whose it is, empty: the operator's; nil in secrets of versions that did not save it.
 	AssistantID    string            `json:"assistant_id,omitempty"`
 	AssistantOwner *string           `json:"assistant_owner,omitempty"`
 	Variables      map[string]string `json:"variables,omitempty"`

@@ -65,8 +65,8 @@ func newJWTVerifier(a Auth, now func() time.Time) *jwtVerifier {
 	return v
 }
 
-// owner returns the owner that a token names, and when what it opens ends: when it expires or, if it already has, with the
-// leeway.
+// owner returns the owner that a token names, and when what it opens ends: when it expires or, if it already has,
+// with the leeway.
 func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Time, error) {
 	claims, err := v.verify(ctx, token)
 	switch {
@@ -80,7 +80,8 @@ func (v *jwtVerifier) owner(ctx context.Context, token string) (string, time.Tim
 	case errors.Is(err, jwt.ErrTokenExpired):
 		return "", time.Time{}, errExpired
 	case errors.Is(err, jwt.ErrTokenInvalidAudience), errors.Is(err, jwt.ErrTokenInvalidIssuer):
-		return "", time.Time{}, problem.Unauthorized("This token was issued for another server: its iss or aud does not match.")
+		return "", time.Time{}, problem.Unauthorized("This token was issued for another server: its iss or aud " +
+			"does not match.")
 	case err != nil:
 		return "", time.Time{}, problem.Unauthorized("This token is not valid.")
 	}

@@ -22,14 +22,17 @@ import (
 
 // asymmetricMethods are the signatures that a JWKS key can verify. HMAC is not among them: a public
 // key must never be taken for a shared secret.
-var asymmetricMethods = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+var asymmetricMethods = []string{
+	"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
+}
 
 // errUnknownKey means that no key of a set can have signed a token.
 var errUnknownKey = errors.New("unknown key")
 
 const (
-	keysRefresh  = time.Hour        // keys are refreshed after this
-	keysStale    = 2 * time.Hour    // and tokens wait for a refresh if none was tried for this, so that a removed key does not live on
+	keysRefresh = time.Hour // keys are refreshed after this
+	// keysStale is after how long without a refresh tokens wait for one, so that a removed key does not live on.
+	keysStale    = 2 * time.Hour
 	keysRetry    = 10 * time.Second // how often to fetch on average at most, whatever keys tokens name,
 	keysBurst    = 5                // and how often at once: keys may change right after a fetch
 	keysTimeout  = 10 * time.Second
@@ -179,7 +182,8 @@ func parseKeys(body []byte) ([]jwkset.JWK, error) {
 		if json.Unmarshal(raw, &m) != nil || m.USE != "" && m.USE != jwkset.UseSig {
 			continue
 		}
-		if key, err := jwkset.NewJWKFromMarshal(m, jwkset.JWKMarshalOptions{}, jwkset.JWKValidateOptions{}); err == nil && isStrong(key.Key()) {
+		if key, err := jwkset.NewJWKFromMarshal(m, jwkset.JWKMarshalOptions{},
+			jwkset.JWKValidateOptions{}); err == nil && isStrong(key.Key()) {
 			out = append(out, key)
 		}
 	}

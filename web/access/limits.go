@@ -92,7 +92,9 @@ type Allowances struct {
 }
 
 // NewAllowances returns new counters. now is their clock.
-func NewAllowances(l Limits, calls liveCalls, records Records, rates Rates, authenticated bool, now func() time.Time) *Allowances {
+func NewAllowances(
+	l Limits, calls liveCalls, records Records, rates Rates, authenticated bool, now func() time.Time,
+) *Allowances {
 	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
 		perOwner, socketsPerOwner = math.MaxInt, l.MaxSockets
@@ -163,7 +165,8 @@ func (l *Allowances) Thread(ctx context.Context, owner string) error {
 	}
 	err := l.records.CheckThreads(ctx, owner, l.limits.ThreadsPerOwner)
 	if errors.Is(err, persistence.ErrQuota) {
-		return problem.TooMany("too_many_threads", "You have reached your limit of conversations. Delete some first.", problem.RetryFull)
+		return problem.TooMany("too_many_threads", "You have reached your limit of conversations. Delete some first.",
+			problem.RetryFull)
 	}
 	if err != nil {
 		return err
@@ -182,7 +185,8 @@ func (l *Allowances) Text(ctx context.Context, owner string) error {
 		err = l.together(ctx, "texts of "+owner, l.limits.TextsPerMinute)
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
-		return problem.TooMany("rate_limit_exceeded", "You are sending messages too fast. Try again later.", e.RetryAfter)
+		return problem.TooMany("rate_limit_exceeded", "You are sending messages too fast. Try again later.",
+			e.RetryAfter)
 	}
 	if err != nil {
 		return err

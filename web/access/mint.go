@@ -83,7 +83,8 @@ func (m *mint) issue(ctx context.Context, owner string, data any, expires time.T
 	var id [idBytes]byte
 	_, _ = rand.Read(id[:]) // never fails (crypto/rand)
 	err = m.store.SaveToken(ctx, admission.Token{
-		ID: base64.RawURLEncoding.EncodeToString(id[:]), Kind: m.kind, Owner: owner, Data: string(encoded), CreatedAt: m.now(), ExpiresAt: expires,
+		ID: base64.RawURLEncoding.EncodeToString(id[:]), Kind: m.kind, Owner: owner, Data: string(encoded),
+		CreatedAt: m.now(), ExpiresAt: expires,
 	}, keep)
 	if err != nil {
 		return "", err

@@ -75,7 +75,8 @@ func (o *Origins) CheckSocket(r *http.Request) error {
 	if u, err := url.Parse(origin); err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host) {
 		return nil
 	}
-	return problem.Forbidden("origin_not_allowed", "Pages from this origin may not use the API. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+	return problem.Forbidden("origin_not_allowed", "Pages from this origin may not use the API. The operator can "+
+		"allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 }
 
 // Patterns returns the allowed origins for the WebSocket library's own check, which uses
@@ -94,7 +95,8 @@ func (o *Origins) CheckHost(r *http.Request) error {
 	if o.hosts == nil || o.hosts[hostname(r.Host)] {
 		return nil
 	}
-	return problem.Forbidden("host_not_allowed", "This server does not have that name. Behind a proxy, set VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
+	return problem.Forbidden("host_not_allowed", "This server does not have that name. Behind a proxy, set "+
+		"VOICEBRIDGE_ALLOWED_ORIGINS to the address that browsers use.")
 }
 
 // hostname returns the name in a Host header (RFC 9110, section 7.2) in lower case, without port
@@ -110,7 +112,8 @@ func hostname(host string) string {
 // CheckCross rejects changing requests from a foreign page.
 func (o *Origins) CheckCross(r *http.Request) error {
 	if err := o.cross.Check(r); err != nil {
-		return problem.Forbidden("origin_not_allowed", "Pages from other origins may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
+		return problem.Forbidden("origin_not_allowed",
+			"Pages from other origins may not do this. The operator can allow it with VOICEBRIDGE_ALLOWED_ORIGINS.")
 	}
 	return nil
 }

@@ -57,7 +57,8 @@ func (r *RateLimit) use(address string, n int) error {
 }
 
 func tooOften(wait time.Duration) error {
-	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.", max(wait, time.Second))
+	return problem.TooMany("rate_limit_exceeded", "Too many requests from this address. Try again later.",
+		max(wait, time.Second))
 }
 
 // forget drops the addresses that have their full allowance again or, if there are none, an

@@ -41,7 +41,8 @@ func (s *Secrets) Add(ctx context.Context, secret ClientSecret) (string, error) 
 		return "", err
 	}
 	if n >= s.max {
-		return "", problem.TooMany("too_many_secrets", "You have too many valid client secrets. Wait for some to expire.", problem.RetryFull)
+		return "", problem.TooMany("too_many_secrets",
+			"You have too many valid client secrets. Wait for some to expire.", problem.RetryFull)
 	}
 	token, err := s.mint.issue(ctx, secret.Owner, secret, secret.Expires, s.max)
 	return SecretPrefix + token, err
@@ -56,7 +57,8 @@ func (s *Secrets) Opened(ctx context.Context, secret *ClientSecret, callID strin
 		return fmt.Errorf("encode call of secret: %w", err)
 	}
 	err = s.mint.store.SaveToken(ctx, admission.Token{
-		ID: callID, Kind: kind, Owner: secret.Owner, Data: string(data), CreatedAt: now, ExpiresAt: now.Add(callLifetime),
+		ID: callID, Kind: kind, Owner: secret.Owner, Data: string(data), CreatedAt: now,
+		ExpiresAt: now.Add(callLifetime),
 	}, callsPerSecret)
 	if err != nil {
 		return err

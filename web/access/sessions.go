@@ -63,7 +63,9 @@ func (s *Sessions) identify(r *http.Request) (Identity, error) {
 
 // open creates a session for the owner of a token and returns the value of [SessionCookie]. The
 // session ends with the token.
-func (s *Sessions) open(ctx context.Context, owner, token string, until time.Time) (value string, expires time.Time, err error) {
+func (s *Sessions) open(
+	ctx context.Context, owner, token string, until time.Time,
+) (value string, expires time.Time, err error) {
 	var data sessionData
 	if until.IsZero() {
 		data.Token = s.mint.fingerprint(token)

@@ -69,8 +69,8 @@ func (a *app) receive(ctx context.Context, kind websocket.MessageType, message i
 	return a.socket.Write(a.state("idle"))
 }
 
-// prevented reports whether no turn could begin although nothing is wrong with the envelope: another turn or a call has the
-// thread, it was deleted, or a limit or a failure is in the way.
+// prevented reports whether no turn could begin although nothing is wrong with the envelope: another turn or a call
+// has the thread, it was deleted, or a limit or a failure is in the way.
 func prevented(e *problem.Error) bool {
 	return e.Status != http.StatusBadRequest && e.Status != http.StatusRequestEntityTooLarge
 }
@@ -84,7 +84,8 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 		return err
 	}
 	if in.SessionID != "" && in.SessionID != a.envelopes.session {
-		return problem.BadRequest("wrong_session", "sessionId", "This connection is for another session: sessionId must be its session_id.")
+		return problem.BadRequest("wrong_session", "sessionId",
+			"This connection is for another session: sessionId must be its session_id.")
 	}
 	switch in.Type {
 	case typeTranscript:
@@ -98,7 +99,8 @@ func (a *app) handle(ctx context.Context, kind websocket.MessageType, data []byt
 		}
 		return err
 	}
-	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server accepts no envelope of type %.50q, only %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
+	return problem.BadRequest("unknown_type", "type", fmt.Sprintf("The server accepts no envelope of type %.50q, "+
+		"only %s, %s and %s.", in.Type, typeTranscript, typeToolResult, typeInterrupt))
 }
 
 // incoming is an envelope from the app, with the app's own id and time.
@@ -148,8 +150,8 @@ func (a *app) transcript(ctx context.Context, payload json.RawMessage) error {
 	return nil
 }
 
-// toolResult passes the result of a call to the turn that waits for it, or keeps it for later turns if none does any more.
-// Answers to calls that need none are dropped.
+// toolResult passes the result of a call to the turn that waits for it, or keeps it for later turns if none does any
+// more. Answers to calls that need none are dropped.
 func (a *app) toolResult(ctx context.Context, payload json.RawMessage) error {
 	var in struct {
 		CallID string          `json:"callId"`
@@ -174,7 +176,8 @@ func (a *app) toolResult(ctx context.Context, payload json.RawMessage) error {
 		err = a.cfg.Chat.KeepResult(ctx, a.key, result)
 	}
 	if errors.Is(err, chat.ErrUnknownCall) {
-		return problem.BadRequest("unknown_call", "callId", fmt.Sprintf("The tool call %.100q was never made.", in.CallID))
+		return problem.BadRequest("unknown_call", "callId",
+			fmt.Sprintf("The tool call %.100q was never made.", in.CallID))
 	}
 	return err
 }

@@ -42,10 +42,14 @@ func (d *Conductors) Run(ctx context.Context) {
 func (d *Conductors) Forget() { d.sessions.forget() }
 
 // Serve runs an app's connection until it ends and returns why it ended. name is what the app calls its session.
-func (d *Conductors) Serve(ctx context.Context, key thread.Key, name, user string, tools Tools, k *socket.Socket) error {
+func (d *Conductors) Serve(
+	ctx context.Context, key thread.Key, name, user string, tools Tools, k *socket.Socket,
+) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	a := d.app(key, name, tools, connection{socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1)})
+	a := d.app(key, name, tools, connection{
+		socket: k, end: end, began: make(chan struct{}), stopped: make(chan struct{}), more: make(chan struct{}, 1),
+	})
 	var before *connection
 	a.user = user
 	a.session, before = d.sessions.enter(key, &a.connection)

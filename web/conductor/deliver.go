@@ -116,7 +116,9 @@ func (a *app) pickUp(t *turn) error {
 func (a *app) sendCall(t *turn, call chat.EventCall) error {
 	e, asked := t.calls[call.ID]
 	if !asked {
-		e = a.envelope(typeToolCall, callPayload{CallID: call.ID, Name: a.tools.wireName(call.Name), Arguments: call.Arguments})
+		e = a.envelope(typeToolCall, callPayload{
+			CallID: call.ID, Name: a.tools.wireName(call.Name), Arguments: call.Arguments,
+		})
 		t.calls[call.ID] = e
 	}
 	return a.socket.Write(e)

@@ -74,7 +74,9 @@ func newEnvelopeID() string { return uuid.Must(uuid.NewV7()).String() }
 // note makes a call that needs no answer.
 func (s *envelopes) note(name string, arguments any) envelope {
 	data, _ := json.Marshal(arguments) // maps of strings and booleans
-	return s.envelope(typeToolCall, callPayload{CallID: notePrefix + newEnvelopeID(), Name: name, Arguments: string(data)})
+	return s.envelope(typeToolCall, callPayload{
+		CallID: notePrefix + newEnvelopeID(), Name: name, Arguments: string(data),
+	})
 }
 
 func (s *envelopes) state(state string) envelope {

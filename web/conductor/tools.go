@@ -36,7 +36,7 @@ func NewTools(session persistence.TextSession, query string) (Tools, error) {
 		return t, fmt.Errorf("read tools of the session: %w", err)
 	}
 	if query != "" && query != agentToolkit {
-		return t, problem.BadRequest("invalid_value", "tools", fmt.Sprintf("There is no toolkit %.50q; there is %q.", query, agentToolkit))
+		return t, problem.Invalid("tools", "There is no toolkit %.50q; there is %q.", query, agentToolkit)
 	}
 	if query == "" {
 		return t, nil

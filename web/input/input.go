@@ -86,8 +86,8 @@ func JSONOf(c echo.Context, dst any, limit int64, optional bool) error {
 	return Object(body, dst)
 }
 
-// JSONOrFirst reads a JSON object into the struct dst or, if the body begins with one of the given characters, its value into
-// the first field of dst.
+// JSONOrFirst reads a JSON object into the struct dst or, if the body begins with one of the given characters, its
+// value into the first field of dst.
 func JSONOrFirst(c echo.Context, dst any, limit int64, begins string) error {
 	body, err := jsonBody(c, limit, false)
 	if err != nil {
@@ -133,7 +133,8 @@ func Value(body []byte, dst any) error {
 	err := decode(body, dst)
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		name := fieldName(e.Field, dst)
-		return problem.BadRequest("invalid_value", name, fmt.Sprintf("%s must be %s, not %s.", cmp.Or(name, "the body"), withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
+		return problem.Invalid(name, "%s must be %s, not %s.", cmp.Or(name, "the body"),
+			withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value))
 	}
 	if e, ok := errors.AsType[*problem.Error](err); ok {
 		return e
@@ -194,7 +195,7 @@ func Int(c echo.Context, name string, def, low, high int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < low || n > high {
-		return 0, problem.BadRequest("invalid_value", name, fmt.Sprintf("%s must be a whole number from %d to %d.", name, low, high))
+		return 0, problem.Invalid(name, "%s must be a whole number from %d to %d.", name, low, high)
 	}
 	return n, nil
 }
@@ -231,7 +232,8 @@ func Part(what string, data []byte, dst any) error {
 		return &problem.Error{Status: e.Status, Code: "bad_envelope", Param: what, Message: e.Message}
 	}
 	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be %s, not %s.", e.Field, what, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
+		return problem.BadRequest("bad_envelope", e.Field, fmt.Sprintf("%s of the %s must be %s, not %s.", e.Field,
+			what, withArticle(jsonKind(e.Type.Kind().String())), withArticle(e.Value)))
 	}
 	if err != nil {
 		return problem.BadRequest("bad_envelope", what, fmt.Sprintf("The %s is not valid JSON.", what))

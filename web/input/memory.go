@@ -60,7 +60,8 @@ const (
 // SetMemory says whose memory the bodies of a request take. They give it back by [Release].
 func SetMemory(c echo.Context, m Memory) { c.Set(memoryKey, m) }
 
-var errTooManyBodies = problem.TooMany("too_many_requests", "You are sending too much at the same time. Try again when it has arrived.", problem.RetryFull)
+var errTooManyBodies = problem.TooMany("too_many_requests",
+	"You are sending too much at the same time. Try again when it has arrived.", problem.RetryFull)
 
 // Hold waits until there is memory for the request's body, of which at most limit bytes are kept, and holds it until
 // [Release]. The client may then take as long to send it as it may without waiting.

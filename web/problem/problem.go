@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -32,6 +33,16 @@ var ErrShuttingDown = &Error{
 // BadRequest returns a 400 about the named part of the request.
 func BadRequest(code, param, message string) *Error {
 	return &Error{Status: http.StatusBadRequest, Code: code, Param: param, Message: message}
+}
+
+// Invalid returns a 400 about a bad value of the named part of the request.
+func Invalid(param, format string, args ...any) *Error {
+	return BadRequest("invalid_value", param, fmt.Sprintf(format, args...))
+}
+
+// Conflict returns a 409 about the named part of the request.
+func Conflict(code, param, message string) *Error {
+	return &Error{Status: http.StatusConflict, Code: code, Param: param, Message: message}
 }
 
 // TooLarge returns a 413 about the named part of the request.

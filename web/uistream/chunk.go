@@ -24,7 +24,8 @@ type Chunk struct {
 	Dynamic    bool            `json:"dynamic,omitempty"`
 	Data       any             `json:"data,omitempty"`
 	Transient  bool            `json:"transient,omitempty"`
-	// FinishReason is for clients of version 6 or later of the SDK: version 5 began without it, and rejects unknown keys.
+	// FinishReason is for clients of version 6 or later of the SDK: version 5 began without it, and rejects unknown
+	// keys.
 	FinishReason string `json:"finishReason,omitempty"`
 }
 
@@ -54,15 +55,15 @@ var null = json.RawMessage("null")
 type translator struct {
 	// explain puts a failure into words for the client.
 	explain func(error) string
-	// inStates means that the client has version 6 or later of the SDK: approvals are states of a tool's part, at which the
-	// stream ends, and the last chunk has a reason.
+	// inStates means that the client has version 6 or later of the SDK: approvals are states of a tool's part, at
+	// which the stream ends, and the last chunk has a reason.
 	inStates bool
 	// unasked are the calls about which the user will be asked, asked those about which the user is being asked, and
 	// denied those that the user has refused, in a stream that asks in states.
 	unasked, asked, denied map[string]bool
-	// answered are the calls whose questions the client has just answered. It has everything else up to the last of these
-	// questions; left is how many of them are still to come. open holds the calls that the client has, and whether they
-	// have no result there.
+	// answered are the calls whose questions the client has just answered. It has everything else up to the last of
+	// these questions; left is how many of them are still to come. open holds the calls that the client has, and
+	// whether they have no result there.
 	answered, open map[string]bool
 	left           int
 }
@@ -99,7 +100,10 @@ func (t *translator) translate(e chat.Event) []Chunk {
 		if t.inStates && e.Call.Asks {
 			t.unasked[e.Call.ID] = true
 		}
-		return []Chunk{{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Dynamic: e.Call.Dynamic}}
+		return []Chunk{
+			{Type: "tool-input-available", ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input),
+				Dynamic: e.Call.Dynamic},
+		}
 	case chat.EventToolApproval:
 		if t.inStates {
 			if !t.answered[e.Call.ID] {
@@ -108,7 +112,9 @@ func (t *translator) translate(e chat.Event) []Chunk {
 			delete(t.unasked, e.Call.ID)
 			return []Chunk{{Type: "tool-approval-request", ApprovalID: e.Call.Nonce, ToolCallID: e.Call.ID}}
 		}
-		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce}
+		d := approvalData{
+			ToolCallID: e.Call.ID, ToolName: e.Call.Name, Input: orNull(e.Call.Input), Nonce: e.Call.Nonce,
+		}
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolDecided:
 		if t.inStates {
@@ -118,10 +124,15 @@ func (t *translator) translate(e chat.Event) []Chunk {
 			}
 			return nil
 		}
-		d := approvalData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason}
+		d := approvalData{
+			ToolCallID: e.Call.ID, ToolName: e.Call.Name, Approved: &e.Call.Approved, Reason: e.Call.Reason,
+		}
 		return []Chunk{{Type: "data-tool-approval", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolProgress:
-		d := progressData{ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent, Data: e.Call.Data}
+		d := progressData{
+			ToolCallID: e.Call.ID, ToolName: e.Call.Name, Message: e.Call.Message, Percent: e.Call.Percent,
+			Data: e.Call.Data,
+		}
 		return []Chunk{{Type: "data-tool-progress", ID: e.Call.ID, Data: d, Transient: true}}
 	case chat.EventToolOutput:
 		delete(t.unasked, e.Call.ID)
@@ -129,9 +140,14 @@ func (t *translator) translate(e chat.Event) []Chunk {
 			return []Chunk{{Type: "tool-output-denied", ToolCallID: e.Call.ID}}
 		}
 		if e.Call.Error != "" {
-			return []Chunk{{Type: "tool-output-error", ToolCallID: e.Call.ID, ErrorText: &e.Call.Error, Dynamic: e.Call.Dynamic}}
+			return []Chunk{
+				{Type: "tool-output-error", ToolCallID: e.Call.ID, ErrorText: &e.Call.Error, Dynamic: e.Call.Dynamic},
+			}
 		}
-		return []Chunk{{Type: "tool-output-available", ToolCallID: e.Call.ID, Output: orNull(e.Call.Output), Dynamic: e.Call.Dynamic}}
+		return []Chunk{
+			{Type: "tool-output-available", ToolCallID: e.Call.ID, Output: orNull(e.Call.Output),
+				Dynamic: e.Call.Dynamic},
+		}
 	case chat.EventStepFinish:
 		return []Chunk{{Type: "finish-step"}}
 	case chat.EventFinish:
