@@ -101,9 +101,7 @@ func (q *responses) joinTurn(r *response) {
 		q.turnOver()
 		q.turn.asked = r.asked
 	}
-	if !r.free {
-		q.turn.responses = append(q.turn.responses, r)
-	}
+	q.turn.responses = append(q.turn.responses, r)
 }
 
 // turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
