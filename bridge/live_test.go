@@ -11,6 +11,7 @@ import (
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -18,9 +19,15 @@ import (
 // has done.
 func TestLiveCall(t *testing.T) {
 	t.Parallel()
+	turns := make(chan bridge.Turn, 100)
 	b := newBench(t, sqlite(t), benchConfig{
-		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
-		bridge: bridge.Config{TranscriptionCost: func(_, _ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) }},
+		live: &live.Client{Backend: live.Backend{Model: "backend"}},
+		bridge: bridge.Config{
+			TranscriptionCost: func(_, _ string, u realtime.Usage) *float64 { return new(u.Seconds / 60 * 0.05) },
+			Observe: func(_ context.Context, key thread.Key, callID string) bridge.Observer {
+				return followed{key: key, callID: callID, turns: turns}
+			},
+		},
 	})
 	c := b.dial(bridge.Start{})
 	if created := string(c.next(realtime.TypeSessionCreated).Raw); strings.Contains(created, "turn_detection") || strings.Contains(created, "speed") {
@@ -68,6 +75,21 @@ func TestLiveCall(t *testing.T) {
 	})
 	if kinds[records.KindResponse] != 2 || kinds[records.KindSession] != 1 {
 		t.Errorf("%v", kinds)
+	}
+	models, sessions := map[string]int{}, 0
+	for len(turns) > 0 {
+		turn := <-turns
+		for _, r := range turn.Responses {
+			models[r.Model]++
+		}
+		for _, r := range turn.Charges {
+			if r.Kind == records.KindSession {
+				sessions++
+			}
+		}
+	}
+	if models["backend"] != 2 || len(models) != 2 || sessions != 1 {
+		t.Errorf("turns with responses of %v, %d sessions charged", models, sessions)
 	}
 }
 

@@ -15,6 +15,7 @@ type followed struct {
 	key    thread.Key
 	callID string
 	setUps chan followedSetUp
+	turns  chan bridge.Turn
 }
 
 type followedSetUp struct {
@@ -24,11 +25,19 @@ type followedSetUp struct {
 	callID string
 }
 
-func (f followed) SetUp(s bridge.SetUp) { f.setUps <- followedSetUp{s, f.key, f.callID} }
+func (f followed) SetUp(s bridge.SetUp) {
+	if f.setUps != nil {
+		f.setUps <- followedSetUp{s, f.key, f.callID}
+	}
+}
 
 func (followed) Tool(ctx context.Context) context.Context { return ctx }
 
-func (followed) TurnOver(bridge.Turn) {}
+func (f followed) TurnOver(t bridge.Turn) {
+	if f.turns != nil {
+		f.turns <- t
+	}
+}
 
 func (followed) Ended(bridge.EndReason) {}
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -122,6 +123,18 @@ type (
 	// Finish ends the loop.
 	Finish struct{ Reason EndReason }
 )
+
+// Turn is an input of the user, or what began a call, with all that was made to answer it.
+type Turn struct {
+	// Responses have ended, in the order in which they began; Tools have, too, and are without arguments and results.
+	Responses []records.Response
+	Tools     []thread.ToolCall
+	// Charges are what else was paid: transcriptions, and the length of sessions.
+	Charges []records.Response
+	// Asked is when the user's part ended, zero if there is none; Latency has the stages since then, in milliseconds.
+	Asked   time.Time
+	Latency map[string]int64
+}
 
 // Whole is a session with all that it is configured with, for an upstream that takes it at creation.
 type Whole struct {

@@ -219,6 +219,14 @@ type response struct {
 	latency map[string]int64
 }
 
+// turn is the present one, as far as it is made.
+type turn struct {
+	responses []*response
+	tools     []thread.ToolCall
+	charges   []records.Response
+	asked     time.Time
+}
+
 // note adds a key to the metadata.
 func (m *message) note(key string, value any) {
 	extra := maps.Clone(m.meta.Extra) // the present one may be on its way to the database

@@ -70,6 +70,41 @@ func (q *responses) newResponse(id string, made *realtime.Response) *response {
 	return r
 }
 
+// awaitsSound reports whether the caller has not heard anything yet of a response that will be spoken.
+func (r *response) awaitsSound() bool {
+	return r.heard.IsZero() && slices.ContainsFunc(r.messages, func(m *message) bool {
+		return !m.silent && m.text() != "" && m.meta.Status == thread.StatusCompleted
+	})
+}
+
+// turnOver reports the turn, if anything was made in it. What is still being made is of the next one.
+func (q *responses) turnOver() {
+	over, rest := Turn{Tools: q.turn.tools, Charges: q.turn.charges, Asked: q.turn.asked}, turn{}
+	for _, r := range q.turn.responses {
+		if !r.done {
+			rest.responses, rest.asked = append(rest.responses, r), r.asked
+			continue
+		}
+		over.Responses = append(over.Responses, r.record)
+		if len(r.latency) > len(over.Latency) { // one that goes on from another has the stages of both
+			over.Latency = r.latency
+		}
+	}
+	if len(over.Responses)+len(over.Tools)+len(over.Charges) > 0 {
+		q.do(TurnOver{over})
+	}
+	q.turn = rest
+}
+
+// joinTurn makes a response part of the turn, or the first of the next one if it answers something else.
+func (q *responses) joinTurn(r *response) {
+	if !r.asked.IsZero() && !r.asked.Equal(q.turn.asked) {
+		q.turnOver()
+		q.turn.asked = r.asked
+	}
+	q.turn.responses = append(q.turn.responses, r)
+}
+
 // turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
 func (q *responses) turnEnded(at time.Time) {
 	q.asked, q.committed = at, time.Time{}

@@ -1,8 +1,10 @@
 package session
 
 import (
+	"slices"
 	"time"
 
+	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -57,6 +59,32 @@ func (s *State) EndOfThread() (history []thread.Message, last string) {
 
 // Turns returns the number of the user's turns: utterances and typed texts.
 func (s *State) Turns() int64 { return s.record.Turns }
+
+// The events about turns for the thread's watchers.
+const (
+	TurnStarted  persistence.EventType = "turn_started"
+	TurnFinished                       = persistence.EventTurnFinished
+	CallEnded                          = persistence.EventCallEnded
+)
+
+// publishTurn tells the thread's watchers when an answer is begun and made. The turn is over once it is also heard.
+func (s *State) publishTurn() {
+	q := s.answers
+	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
+	if s.phase == ended ||
+		!busy && s.playback.playing == "" && !slices.ContainsFunc(q.turn.responses, (*response).awaitsSound) {
+		q.turnOver()
+	}
+	if busy == s.busy {
+		return
+	}
+	s.busy = busy
+	kind := TurnFinished
+	if busy {
+		kind = TurnStarted
+	}
+	s.do(Tell{kind, callEvent{CallID: s.CallID}})
+}
 
 // browserLeg is the connection of the caller's browser. A call outlives it for a while.
 type browserLeg struct {

@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"voicebridge/persistence/records"
+	"voicebridge/thread"
 )
 
 // Metrics are the metrics of calls, text turns, tools and the database. They are safe for
@@ -157,3 +160,28 @@ func reason(text string) string {
 		return "other"
 	}
 }
+
+// response counts a response and its cost.
+func (m *Metrics) response(kind, upstream string, r records.Response) {
+	model := m.models.of(r.Model)
+	for name, n := range map[string]int64{
+		"input": r.Usage.InputTokens, "output": r.Usage.OutputTokens, "cached": r.Usage.CachedTokens,
+		"input_audio": r.Usage.InputAudioTokens, "output_audio": r.Usage.OutputAudioTokens,
+	} {
+		if n > 0 {
+			m.tokens.WithLabelValues(kind, model, name).Add(float64(n))
+		}
+	}
+	switch {
+	case r.CostUSD != nil && *r.CostUSD >= 0:
+		m.dollars.WithLabelValues(kind, model).Add(*r.CostUSD)
+	case r.CostUSD == nil && r.Usage != thread.Usage{} && !freeOfCharge[upstream]:
+		m.unpriced.WithLabelValues(kind, model).Inc()
+	}
+	if r.Status == "failed" {
+		m.failures.WithLabelValues(kind, upstream, reason(r.StatusReason)).Inc()
+	}
+}
+
+// freeOfCharge are the upstreams that run on this machine.
+var freeOfCharge = map[string]bool{"simulator": true, "ollama": true}

@@ -16,6 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
+	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
@@ -42,13 +45,23 @@ func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
 	return &Observer{metrics: m, traces: t, upstream: upstream, calls: make(map[thread.Key]*voiceCall)}
 }
 
-// forget ends following a call. Another one may have followed on its thread.
-func (o *Observer) forget(c *voiceCall) {
+// Call follows a new call, which the span of ctx asked for.
+func (o *Observer) Call(ctx context.Context, key thread.Key, callID string) bridge.Observer {
+	c := &voiceCall{
+		metrics: o.metrics, traces: o.traces, upstream: o.upstream,
+		key: key, id: callID, asker: trace.SpanContextFromContext(ctx),
+	}
+	c.forget = func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.calls[key] == c { // another one may have followed on its thread
+			delete(o.calls, key)
+		}
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.calls[c.key] == c {
-		delete(o.calls, c.key)
-	}
+	o.calls[key] = c
+	return c
 }
 
 func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
@@ -59,40 +72,14 @@ func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
 	}
 	observe(o.metrics.latency.WithLabelValues(kindText, "total"), course.Ended.Sub(course.Begun), traceID)
 	for _, r := range course.Requests {
-		o.response(kindText, report.Result.Provider, r)
+		o.metrics.response(kindText, report.Result.Provider, r)
 	}
 }
 
 // RequestFinished counts a request that belongs to no turn.
 func (o *Observer) RequestFinished(provider string, request records.Response) {
-	o.response(kindText, provider, request)
+	o.metrics.response(kindText, provider, request)
 }
-
-// response counts a response and its cost.
-func (o *Observer) response(kind, upstream string, r records.Response) {
-	m := o.metrics
-	model := m.models.of(r.Model)
-	for name, n := range map[string]int64{
-		"input": r.Usage.InputTokens, "output": r.Usage.OutputTokens, "cached": r.Usage.CachedTokens,
-		"input_audio": r.Usage.InputAudioTokens, "output_audio": r.Usage.OutputAudioTokens,
-	} {
-		if n > 0 {
-			m.tokens.WithLabelValues(kind, model, name).Add(float64(n))
-		}
-	}
-	switch {
-	case r.CostUSD != nil && *r.CostUSD >= 0:
-		m.dollars.WithLabelValues(kind, model).Add(*r.CostUSD)
-	case r.CostUSD == nil && r.Usage != thread.Usage{} && !freeOfCharge[upstream]:
-		m.unpriced.WithLabelValues(kind, model).Inc()
-	}
-	if r.Status == "failed" {
-		m.failures.WithLabelValues(kind, upstream, reason(r.StatusReason)).Inc()
-	}
-}
-
-// freeOfCharge are the upstreams that run on this machine.
-var freeOfCharge = map[string]bool{"simulator": true, "ollama": true}
 
 // Tool counts a tool call that has ended.
 func (o *Observer) Tool(r toolkit.Report) {

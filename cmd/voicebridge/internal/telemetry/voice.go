@@ -19,7 +19,10 @@ const maxSaves = 64
 
 // voiceCall makes the metrics and traces of a call.
 type voiceCall struct {
-	*Observer
+	metrics  *Metrics
+	traces   *Traces // may be nil
+	upstream string
+	forget   func() // nothing more is saved
 
 	key   thread.Key
 	id    string
@@ -31,15 +34,6 @@ type voiceCall struct {
 }
 
 type interval struct{ begun, ended time.Time }
-
-// Call follows a new call, which the span of ctx asked for.
-func (o *Observer) Call(ctx context.Context, key thread.Key, callID string) bridge.Observer {
-	c := &voiceCall{Observer: o, key: key, id: callID, asker: trace.SpanContextFromContext(ctx)}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls[key] = c
-	return c
-}
 
 // present returns the trace of the present turn; the caller holds mu.
 func (c *voiceCall) present() traceID {
@@ -91,7 +85,7 @@ func (c *voiceCall) saved(took interval) {
 // TurnOver counts a turn, and makes its trace.
 func (c *voiceCall) TurnOver(turn bridge.Turn) {
 	for _, r := range slices.Concat(turn.Responses, turn.Charges) {
-		c.response(kindVoice, c.upstream, r)
+		c.metrics.response(kindVoice, c.upstream, r)
 	}
 	if len(turn.Responses) == 0 {
 		return
@@ -113,7 +107,7 @@ func (c *voiceCall) TurnOver(turn bridge.Turn) {
 
 // Ended counts a call that its upstream ended. The reasons are the bridge's, a closed list.
 func (c *voiceCall) Ended(reason bridge.EndReason) {
-	c.forget(c)
+	c.forget()
 	switch reason {
 	case bridge.EndUpstreamLost, bridge.EndUpstreamSetup, bridge.EndUpstreamRefused,
 		bridge.EndUpstreamEndedIt, bridge.EndSessionRejected, bridge.EndSessionExpired:
