@@ -3,7 +3,7 @@
 // to say (48 kHz, 16 bits, mono), CA the certificate of the server.
 import { readFileSync } from 'node:fs';
 
-const [client, base, wav, ca] = process.argv.slice(2);
+const [client, base, wav, ca, only] = process.argv.slice(2);
 const seen = { client, said: [], errors: [], heardMS: 0, ran: [] };
 
 /** Every second sample: a speech of 24 kHz. */
@@ -64,7 +64,9 @@ async function withAgents(generation) {
   await until(() => has('It said so.'));
   session.sendMessage('Say that you draw a chart, and do.');
   await until(() => has('There it is.'));
-  seen.said = session.history.filter((item) => item.type === 'message').map((item) => `${item.role}: ${item.content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`);
+  const history = () => session.history.filter((item) => item.type === 'message').map((item) => `${item.role}: ${item.content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`);
+  seen.said = history();
+  if (only === 'answers') return session.close(); // of an upstream with a time of its own
   // The next question interrupts what is being said.
   session.sendMessage('Count.');
   const before = seen.heardMS;
