@@ -3,8 +3,10 @@ package bridge_test
 import (
 	"context"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
@@ -162,5 +164,120 @@ func (o oracle) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 	return func(yield func(toolkit.Chunk, error) bool) {
 		o.asked <- call.Arguments
 		yield(toolkit.Chunk{Result: &toolkit.Result{Output: []byte(`{"answer":"Forty two."}`), Model: "Forty two."}}, nil)
+	}
+}
+
+// TestLiveForgotten has a call of which nobody says anything hung up, but not while the agent is at work for it.
+func TestLiveForgotten(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan string, 1), make(chan struct{})
+	b := newBench(t, sqlite(t), benchConfig{
+		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
+		bridge: bridge.Config{
+			Settings: bridge.Settings{Limits: bridge.Limits{Idle: time.Second}},
+			Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
+				r := toolkit.NewRegistry()
+				return r, r.Add(toolkit.Entry{Tool: slowOracle{oracle{asked}, answer}, Executor: toolkit.ExecutorApp})
+			},
+		},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("What is it?")
+	<-asked
+	c.hear(150) // three seconds
+	close(answer)
+	c.wait("the answer", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), "Forty two")
+	})
+	if reason := c.ended(); reason != bridge.EndIdle {
+		t.Errorf("the call ended because of %s", reason)
+	}
+	eventually(b, "the end of the session", b.sim.LiveSessions()[0].Over)
+}
+
+// slowOracle answers only when it is told to.
+type slowOracle struct {
+	oracle
+
+	answer <-chan struct{}
+}
+
+func (s slowOracle) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) {
+		for chunk, err := range s.oracle.Call(ctx, call) {
+			select {
+			case <-s.answer:
+			case <-ctx.Done():
+			}
+			yield(chunk, err)
+		}
+	}
+}
+
+// TestLiveApproval says yes to a tool that waits for the user's permission, aloud and in writing: that permits nothing. A refusal
+// holds, whatever comes after it.
+func TestLiveApproval(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, sqlite(t), benchConfig{
+		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
+		bridge: bridge.Config{Settings: bridge.Settings{Approve: toolkit.MustNames("create_bar_chart")}},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("Show me a chart")
+	q := c.asked()
+	c.speak()
+	c.next(realtime.TypeTranscriptionCompleted)
+	c.say("Yes, I approve.")
+	c.wait("the answer to that", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeItemDone && strings.Contains(string(ev.Raw), "I approve")
+	})
+	c.send(`{"type":"bridge.tool.deny","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
+	c.send(`{"type":"bridge.tool.approve","event_id":"late","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
+	c.next("bridge.tool.failed")
+	if refused := c.next(realtime.TypeError); refused.Error.EventID != "late" || refused.Error.Code != "approval_not_pending" {
+		t.Errorf("a late yes is answered with %s", refused.Raw)
+	}
+	b.hangUp(c)
+	if types := c.types(); slices.Contains(types, "bridge.tool.started") || slices.Contains(types, "bridge.tool.done") {
+		t.Errorf("the tool ran: %q", types)
+	}
+}
+
+// TestLiveLateResult loses the session that waits for the result of a tool: the next one is told that once, as news, and what the old
+// one still says reaches nobody.
+func TestLiveLateResult(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan string, 1), make(chan struct{})
+	b := newBench(t, sqlite(t), benchConfig{
+		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
+		bridge: bridge.Config{Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
+			r := toolkit.NewRegistry()
+			return r, r.Add(toolkit.Entry{Tool: slowOracle{oracle{asked}, answer}, Executor: toolkit.ExecutorApp})
+		}},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("What is it?")
+	<-asked
+	b.sim.LiveSessions()[0].Drop()
+	c.next("bridge.upstream.renewed")
+	close(answer)
+	c.wait("the answer", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeAudioTranscriptDone && strings.Contains(ev.Transcript, "Forty two")
+	})
+	b.hangUp(c)
+	told := 0
+	for _, r := range b.sim.LiveSessions()[1].Received() {
+		if r.Refused != "" {
+			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
+		}
+		if strings.Contains(string(r.Event.Raw), "Forty two") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("the next session was told %d times", told)
 	}
 }

@@ -1,6 +1,10 @@
 package e2e
 
 import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +21,30 @@ func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
 	t.Helper()
 	eventually(t, "a session", func() bool { return len(r.sim.LiveSessions()) >= n })
 	return r.sim.LiveSessions()[n-1]
+}
+
+// TestLiveClient calls GPT-Live over WebSocket with OpenAI's Agents SDK: spoken and typed questions, a tool of the client's and a chart.
+func TestLiveClient(t *testing.T) {
+	t.Parallel()
+	wav, err := filepath.Abs(voice)
+	must(t, err)
+	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]"})
+	out := runNode(t, "socket.mjs", newestSDK, r.url+"/v1", wav, "", "answers")
+	t.Logf("%s", out)
+	var seen struct {
+		HeardMS      float64
+		Said, Errors []string
+		Ran          []float64
+	}
+	must(t, json.Unmarshal(out, &seen))
+	if len(seen.Errors) > 0 || seen.HeardMS < 500 || !slices.Equal(seen.Ran, []float64{1}) {
+		t.Errorf("errors %q, %.0f ms of sound, tools ran with %v", seen.Errors, seen.HeardMS, seen.Ran)
+	}
+	for _, words := range []string{"user: " + spokenWords, "assistant: " + spokenAnswer, "assistant: It said so.", "assistant: " + chartAnswer} {
+		if !slices.ContainsFunc(seen.Said, func(line string) bool { return strings.HasSuffix(line, strings.TrimPrefix(words, "assistant: ")) }) {
+			t.Errorf("no %q in %q", words, seen.Said)
+		}
+	}
 }
 
 // TestLive calls GPT-Live with a client of the Realtime API, and kills the program in the middle: the next one ends the session, and

@@ -192,9 +192,13 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 		return nil
 	}
 	for _, s := range slices.Backward(c.segments) {
-		if s.side == of && s != newest && f.start < newest.start && f.start >= s.start-gap {
-			return s
+		if s.side != of || s == newest || f.start >= newest.start || f.start < s.start-gap {
+			continue
 		}
+		if f.start > s.end+gap && newest.start-f.end <= gap { // the words of one side may overtake each other
+			return newest
+		}
+		return s
 	}
 	switch {
 	case of == user && c.open[user] == nil && c.last(voice) != nil && f.start < c.last(voice).start && newest.start < c.last(voice).start:

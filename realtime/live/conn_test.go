@@ -176,8 +176,16 @@ func TestUnusable(t *testing.T) {
 				}
 				ending := make(chan struct{})
 				close(ending)
-				b.client.HTTP = &http.Client{Transport: roundTrip(func(*http.Request) (int, string) { return http.StatusNotFound, "{}" })}
+				asked := name == "closed at once" || strings.Contains(strings.Join(b.peer.sent(), ""), typeClose)
+				b.client.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (int, string) {
+					asked = asked || strings.HasSuffix(r.URL.Path, "/live_1/attach")
+					return http.StatusNotFound, "{}"
+				})}
+				began = time.Now()
 				b.client.Finish(b.dropped[0], ending)
+				if asked = asked || strings.Contains(strings.Join(b.peer.sent(), ""), typeClose); !asked || time.Since(began) > 15*time.Second {
+					t.Errorf("after %v the session was asked to end: %t", time.Since(began), asked)
+				}
 			})
 		})
 	}

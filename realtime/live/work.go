@@ -165,7 +165,7 @@ func (w *work) drop(id string) {
 
 // Times of a delegation to the client: it comes before the sentence that it is about.
 const (
-	wordsQuiet = time.Second     // after the last fragment
+	wordsQuiet = time.Second     // after the last fragment, and after it
 	wordsWait  = 4 * time.Second // for the first one
 )
 
@@ -210,7 +210,7 @@ func (w *work) askAt() time.Time {
 	case words == "":
 		return a.since.Add(wordsWait)
 	}
-	return touched.Add(wordsQuiet)
+	return later(touched, a.since).Add(wordsQuiet)
 }
 
 // called tells of a function call, and returns its item.

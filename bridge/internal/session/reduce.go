@@ -221,7 +221,7 @@ func (s *State) onTime() {
 
 // idle ends the call unless something is going on.
 func (s *State) idle() {
-	if s.answers.active != "" || s.playback.playing != "" || s.tools.running() {
+	if s.answers.active != "" || s.now.Before(s.answers.saidBy) || s.playback.playing != "" || s.tools.running() {
 		s.limiter.active()
 		return
 	}

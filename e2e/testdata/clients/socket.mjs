@@ -1,10 +1,10 @@
 // Calls over WebSocket with OpenAI's packages for servers.
-// node socket.mjs CLIENT BASE WAV CA prints one JSON object: what the client has seen. BASE is that of the API, WAV what
+// node socket.mjs CLIENT BASE WAV CA [answers] prints one JSON object: what the client has seen. BASE is that of the API, WAV what
 // to say (48 kHz, 16 bits, mono), CA the certificate of the server.
 import { readFileSync } from 'node:fs';
 import { base64, note, seen, speech, walk } from './walk.mjs';
 
-const [client, base, wav, ca] = process.argv.slice(2);
+const [client, base, wav, ca, only] = process.argv.slice(2);
 const pieces = speech(readFileSync(wav));
 
 /** The tool of each client. */
@@ -79,5 +79,5 @@ async function withAgents(generation) {
   };
 }
 
-console.log(JSON.stringify(await walk(await (client === 'openai' ? withOpenAI() : withAgents(client)))));
+console.log(JSON.stringify(await walk(await (client === 'openai' ? withOpenAI() : withAgents(client)), only)));
 process.exit(0);

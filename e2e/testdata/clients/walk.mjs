@@ -37,9 +37,9 @@ export async function until(words, what) {
 
 /**
  * Has a client make the call. It can open one, on a thread or on a new one, speak, say a text, interrupt and close, and
- * knows what was said.
+ * knows what was said. With only "answers" it ends before the first interruption: of an upstream with a time of its own.
  */
-export async function walk(client) {
+export async function walk(client, only) {
   const said = (words) => until(words, () => client.said().some((line) => line.startsWith(words)));
   const heard = (ms) => {
     const before = seen.heardMS;
@@ -53,6 +53,11 @@ export async function walk(client) {
   await said('assistant: It said so.');
   client.say('Say that you draw a chart, and do.');
   await said('assistant: There it is.');
+  if (only === 'answers') {
+    seen.said = client.said();
+    await client.close();
+    return seen;
+  }
   client.say('Count.');
   await heard(1000);
   client.speak();
