@@ -31,7 +31,7 @@ function play(speech: Speech, texts: string[], pace: number, response: string): 
 }
 
 describe('how far an answer was spoken', () => {
-  it.each([11, 13, 16, 18, 20])('is known to a second, and better once the voice is known: %i letters a second', (pace) => {
+  it.each([12, 13, 16, 18, 20, 22])('is known to a second, and better once the voice is known: %i letters a second', (pace) => {
     const speech = new Speech();
     expect(play(speech, [first, second], pace, 'r1')).toBeLessThan(1);
     expect(play(speech, ['One more sentence of this voice, which is known by now, and no longer a guess.'], pace, 'r2')).toBeLessThan(0.5);
