@@ -5,6 +5,8 @@ import type { Caption } from '../message/live';
 const usualPace = 18.5;
 const clauseSteps = 4;
 const sentenceSteps = 9;
+/** A word is lit this long before it is said, for a pause is noticed late, and a word that is lit late looks wrong. */
+const leadSeconds = 0.12;
 /** From this level on a voice is heard. */
 const audible = 0.1;
 /** A shorter silence is inside a word. */
@@ -102,7 +104,7 @@ export class Speech {
     let [low, high] = [0, text.length];
     while (low < high) {
       const middle = Math.ceil((low + high) / 2);
-      if (this.#stepsTo(middle, false) <= this.#steps) low = middle;
+      if (this.#stepsTo(middle, false) <= this.#steps + (this.#heard ? leadSeconds * this.#pace : 0)) low = middle;
       else high = middle - 1;
     }
     return low < text.length ? low : Infinity;
