@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -89,4 +91,28 @@ func TestPageTextsArrive(t *testing.T) {
 	if want := []string{"First.", "Second.", "Third.", "Fourth.", "Fifth.", "Sixth.", "Seventh."}; !slices.Equal(said, want) {
 		t.Errorf("the thread has %q, want %q", said, want)
 	}
+}
+
+// TestPageAnswersWhatACallLeft hangs up before an answer to what was typed: the page says so, also after a reload, and has it answered.
+func TestPageAnswersWhatACallLeft(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t)
+	p.visit(t, s.url)
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.do(t, "keep the model from answering", chromedp.Evaluate[chromedp.Void](`((send) => {
+		probe.channel.send = function (data) { if (!data.includes('response.create')) send.call(this, data); };
+	})(probe.channel.send), undefined`))
+	p.say(t, "Is anybody there?")
+	p.untilMessage(t, "user text completed", "Is anybody there?")
+	p.until(t, "nothing of it during the call", "probe.all('unanswered').length === 0")
+	p.click(t, "hangup")
+	p.untilOver(t)
+	p.until(t, "that it was not answered", "probe.all('unanswered').length === 1")
+	p.wantAccessible(t, "unanswered")
+	p.reload(t)
+	p.until(t, "that it was not answered, after a reload", "probe.all('unanswered').length === 1")
+	p.click(t, "answer-now")
+	p.until(t, "the answer", "probe.message('assistant text completed', '') && probe.all('unanswered').length === 0")
 }
