@@ -57,6 +57,10 @@ bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure cal
 soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one, -soak.engine E chooses an engine)
 	$(GO) test -race -tags nightly ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
+.PHONY: growth
+growth: go-version ## Measure how costs grow with the number of calls and the length of threads, with the exponents
+	@bash .ci/growth
+
 .PHONY: churn
 churn: go-version ## Make and end 10,000 calls, and compare goroutines and heap (CHURN='-churn.calls N')
 	$(GO) test -tags nightly ./e2e -run '^TestChurn$$' -count 1 -parallel 8 -timeout 120m -v -args $(CHURN)

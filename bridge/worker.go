@@ -42,6 +42,7 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 	c.tools.begin(ctx)
 
 	w := &worker{call: c, ctx: ctx, state: s}
+	w.fromUser.KeepEarly()
 	w.fromCaller = &w.toUp
 	var toCaller media.Sink = &w.toUser
 	if r := c.recording; r != nil {

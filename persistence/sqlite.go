@@ -43,10 +43,8 @@ type sqliteEngine struct {
 	path   string
 	writer *sql.DB
 	reader *sql.DB
-	// writes and reads use prepared statements once the tables are known to exist: parsing takes a
-	// third of a write's time.
-	writes *sqlitedb.Queries
-	reads  *sqlitedb.Queries
+	writes *statements
+	reads  *statements
 	held   *os.File // the lock, while this process serves
 	// compacting is held while the search index is compacted. indexed is how many messages are in
 	// it, including deleted ones, or 0 if that is not known; merged is what mergeByWriters has set.
@@ -83,7 +81,7 @@ func openSQLite(ctx context.Context, path string) (*sqliteEngine, error) {
 	}
 	e.reader.SetMaxOpenConns(sqliteReaders)
 	e.reader.SetMaxIdleConns(sqliteReaders)
-	e.writes, e.reads = sqlitedb.New(e.writer), sqlitedb.New(e.reader)
+	e.writes, e.reads = newStatements(e.writer), newStatements(e.reader)
 	// The writer comes first: it creates the file and sets WAL, which a reader may not.
 	if err := e.writer.PingContext(ctx); err != nil {
 		return nil, errors.Join(sqliteOpenError(path, err), e.close())
@@ -121,15 +119,16 @@ func sqliteDSN(path, more string) string {
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(2)&_pragma=foreign_keys(1)&" + more
 }
 
-func (e *sqliteEngine) read() queries { return sqliteQueries{e.reads} }
+func (e *sqliteEngine) read() queries { return sqliteQueries{sqlitedb.New(e.reads)} }
 
 func (e *sqliteEngine) write(ctx context.Context, fn func(queries) error) error {
+	e.writes.prepare(ctx)
 	tx, err := e.writer.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back
-	if err = fn(sqliteQueries{e.writes.WithTx(tx)}); err == nil {
+	if err = fn(sqliteQueries{sqlitedb.New(inTx{tx, e.writes})}); err == nil {
 		err = tx.Commit()
 	}
 	if errors.Is(err, sql.ErrTxDone) { // database/sql has rolled it back
@@ -188,7 +187,7 @@ func (e *sqliteEngine) ping(ctx context.Context) (time.Time, error) {
 
 func (e *sqliteEngine) close() error {
 	// The writer comes last: it folds the write-ahead log into the file.
-	errs := []error{e.reads.Close(), e.writes.Close(), e.reader.Close(), e.writer.Close()}
+	errs := []error{e.reader.Close(), e.writer.Close()}
 	if e.held != nil {
 		errs = append(errs, filelock.Close(e.held))
 	}
@@ -200,17 +199,5 @@ func (e *sqliteEngine) outdated(ctx context.Context) (bool, error) {
 }
 
 func (e *sqliteEngine) migrate(ctx context.Context, begin onMigration) error {
-	if err := migrate(ctx, begin, goose.DialectSQLite3, "sqlite", e.writer); err != nil {
-		return err
-	}
-	writes, err := sqlitedb.Prepare(ctx, e.writer)
-	if err != nil {
-		return err
-	}
-	reads, err := sqlitedb.Prepare(ctx, e.reader)
-	if err != nil {
-		return errors.Join(err, writes.Close())
-	}
-	e.writes, e.reads = writes, reads
-	return nil
+	return migrate(ctx, begin, goose.DialectSQLite3, "sqlite", e.writer)
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Masked replaces a secret.
@@ -28,7 +29,7 @@ var maskedNames = []string{
 func Mask(data []byte) []byte {
 	return maskNested(data, maxMaskNesting, func(text string) string {
 		if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
-			return maskWords(userInfo.ReplaceAllString(text, "${1}"+Masked+"@"), parameters)
+			return maskWords(userInfo().ReplaceAllString(text, "${1}"+Masked+"@"), parameters())
 		}
 		return text
 	})
@@ -41,7 +42,7 @@ const maxMaskNesting = 3
 // tool's error. It also looks into other text: a parameter of a URL, a header in a program.
 func MaskArguments(text string) string {
 	words := func(text string) string {
-		return maskWords(userInfo.ReplaceAllString(text, "${1}"+Masked+"@"), secretWords...)
+		return maskWords(userInfo().ReplaceAllString(text, "${1}"+Masked+"@"), secretWords()...)
 	}
 	if !json.Valid([]byte(text)) {
 		return words(text)
@@ -62,22 +63,28 @@ func maskNested(data []byte, nesting int, words func(string) string) []byte {
 
 // secretWords find names with their values in a text: the second group is the name, and what follows
 // the first three is the value.
-var secretWords = []*regexp.Regexp{
-	regexp.MustCompile(`(")([\w.\- ]{1,100})("\s*:\s*")(?:[^"\\]|\\.)+`),          // "name": "value
-	regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
-	regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
-	parameters,
-	// X-Name: value. Prose has colons, too, so only header names count.
-	regexp.MustCompile(
-		`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`,
-	),
-}
+var secretWords = sync.OnceValue(func() []*regexp.Regexp {
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(")([\w.\- ]{1,100})("\s*:\s*")(?:[^"\\]|\\.)+`),          // "name": "value
+		regexp.MustCompile(`(')([\w.\- ]{1,100})('\s*:\s*')(?:[^'\\]|\\.)+`),          // 'name': 'value
+		regexp.MustCompile(`(\\")([\w.\- ]{1,100})(\\"\s*:\s*\\")(?:[^"\\]|\\[^"])+`), // \"name\": \"value
+		parameters(),
+		// X-Name: value. Prose has colons, too, so only header names count.
+		regexp.MustCompile(
+			`(?i)(^|[\s"'])((?:proxy-)?authorization|(?:set-)?cookie|x-[\w\-]{1,100})(:[ \t]*)[^\s"'\\][^"'\\\r\n]*`,
+		),
+	}
+})
 
 // parameters finds ?name=value.
-var parameters = regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`)
+var parameters = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[?&;])([\w.\-]{1,100})(=)[^&;#\s"'\\]+`)
+})
 
 // userInfo finds what precedes the host in a URL: a user with a password, or a token in place of either.
-var userInfo = regexp.MustCompile(`(\b[a-zA-Z][a-zA-Z0-9+.\-]{1,20}://)[^\s/?#"'\\<>]{1,1000}@`)
+var userInfo = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\b[a-zA-Z][a-zA-Z0-9+.\-]{1,20}://)[^\s/?#"'\\<>]{1,1000}@`)
+})
 
 // maskWords masks the values of secret names in a text that is not JSON.
 func maskWords(text string, patterns ...*regexp.Regexp) string {

@@ -11,21 +11,22 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 )
 
 const indexFile = "index.html"
 
-// page is the embedded page, read once: its files are small and do not change.
+// page is the embedded page, whose files do not change. Each is read when somebody asks for it.
 type page struct {
+	fs    fs.FS
 	files map[string]pageFile // by path without the leading slash
 }
 
 type pageFile struct {
-	body        []byte
 	contentType string
-	etag        string
+	etag        func() (string, error)
 }
 
 // pageTypes are the types that must be known in a scratch image without a MIME table.
@@ -34,11 +35,11 @@ var pageTypes = map[string]string{
 	".mjs": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".json": "application/json", ".map": "application/json", ".svg": "image/svg+xml",
 	".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2", ".wasm": "application/wasm",
-	".txt": "text/plain; charset=utf-8", ".webmanifest": "application/manifest+json",
+	".txt": "text/plain; charset=utf-8", ".md": "text/markdown; charset=utf-8", ".webmanifest": "application/manifest+json",
 }
 
 func newPage(files fs.FS) (*page, error) {
-	p := &page{files: map[string]pageFile{}}
+	p := &page{fs: files, files: map[string]pageFile{}}
 	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -46,14 +47,11 @@ func newPage(files fs.FS) (*page, error) {
 		if strings.ContainsAny(name, ":*") {
 			return fmt.Errorf("%s: the router takes this name for a pattern", name)
 		}
-		body, err := fs.ReadFile(files, name)
-		if err != nil {
-			return err
-		}
-		sum := sha256.Sum256(body)
-		p.files[name] = pageFile{
-			body: body, contentType: contentType(name), etag: `"` + hex.EncodeToString(sum[:12]) + `"`,
-		}
+		p.files[name] = pageFile{contentType: contentType(name), etag: sync.OnceValues(func() (string, error) {
+			body, err := fs.ReadFile(files, name)
+			sum := sha256.Sum256(body)
+			return `"` + hex.EncodeToString(sum[:12]) + `"`, err
+		})}
 		return nil
 	})
 	if err != nil {
@@ -93,16 +91,25 @@ func (p *page) has(name string) bool {
 }
 
 func (p *page) serve(c echo.Context) error {
-	f, h := p.files[cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)], c.Response().Header()
+	name := cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)
+	f, h := p.files[name], c.Response().Header()
+	etag, err := f.etag()
+	if err != nil {
+		return err
+	}
 	h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
-	h.Set("Etag", f.etag)
+	h.Set("Etag", etag)
 	// File names do not change with their content, so browsers revalidate each time; unchanged
 	// files are not sent again.
 	h.Set(echo.HeaderCacheControl, "no-cache")
-	if strings.Contains(c.Request().Header.Get("If-None-Match"), f.etag) {
+	if strings.Contains(c.Request().Header.Get("If-None-Match"), etag) {
 		return c.NoContent(http.StatusNotModified)
 	}
-	return c.Blob(http.StatusOK, f.contentType, f.body)
+	body, err := fs.ReadFile(p.fs, name)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, f.contentType, body)
 }
 
 // pageCSP lets the page run its own scripts, use its own styles and talk to its own server, and

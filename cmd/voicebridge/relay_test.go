@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"sync"
@@ -48,6 +49,56 @@ func BenchmarkBesideRelay(b *testing.B) {
 	}
 }
 
+// BenchmarkCalls measures how processor time, memory, latency and set-ups grow with the number of calls, for make growth.
+func BenchmarkCalls(b *testing.B) {
+	for b.Loop() {
+		report, err := bench.Run(b.Context(), bench.Config{
+			Calls: []int{1, 10, 50, 100, 200}, Duration: 5 * time.Second, Events: 5, Bridge: byTest(b, "serve"),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, r := range report.Rounds {
+			figures := map[string]float64{"audio-p99-µs": r.Audio.P99, "words-p99-µs": r.Words.P99, "ready-p50-µs": r.Ready.P50}
+			if p := r.Bridge; p != nil {
+				figures["cpu-%"], figures["MiB"] = p.CPU, float64(p.RSS-p.IdleRSS)/1024
+			}
+			for name, v := range figures {
+				b.ReportMetric(v, fmt.Sprintf("%s@%d", name, r.Calls))
+			}
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkKept measures how many bytes of objects and stacks a call keeps, in KiB, of each kind and load, beside a bare
+// relay. Unlike times it can be trusted on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
+func BenchmarkKept(b *testing.B) {
+	for _, k := range []struct {
+		name   string
+		mode   string
+		events int
+		socket bool
+		record bool
+	}{
+		{"relay/audio", "relay", 0, false, false}, {"relay/words", "relay", 20, false, false},
+		{"call/audio", "serve", 0, false, false}, {"call/words", "serve", 20, false, false},
+		{"call/recorded", "serve", 5, false, true}, {"call/websocket", "serve", 5, true, false},
+	} {
+		b.Run(k.name, func(b *testing.B) {
+			for b.Loop() {
+				report, err := bench.Run(b.Context(), bench.Config{
+					Calls: []int{20}, Duration: 3 * time.Second, Events: k.events, Socket: k.socket, Record: k.record, Kept: true, Bridge: byTest(b, k.mode),
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(report.Rounds[0].KeptPerCall, "KiB/call")
+			}
+		})
+	}
+}
+
 // serveRelay serves until ctx ends, with the settings of the bridge.
 func serveRelay(ctx context.Context, out io.Writer) error {
 	api, err := rtc.New(rtc.Config{Loopback: true, Logger: slog.New(slog.DiscardHandler)})
@@ -59,11 +110,17 @@ func serveRelay(ctx context.Context, out io.Writer) error {
 		return errors.Join(err, api.Close())
 	}
 	r := newRelay(ctx, api, &realtime.Client{BaseURL: os.Getenv("OPENAI_BASE_URL"), HTTP: http.DefaultClient})
+	r.mux.Handle("GET /debug/pprof/heap", pprof.Handler("heap"))
+	operators, err := new(net.ListenConfig).Listen(ctx, "tcp", os.Getenv("VOICEBRIDGE_METRICS__LISTEN"))
+	if err != nil {
+		return errors.Join(err, api.Close(), ln.Close())
+	}
 	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
 	fmt.Fprintf(out, "relay on http://%s\n", ln.Addr())
-	_ = srv.Serve(ln) // it ends by Close
+	r.all.Go(func() { _ = srv.Serve(operators) }) // both end by Close
+	_ = srv.Serve(ln)
 	return errors.Join(r.Close(), api.Close())
 }
 

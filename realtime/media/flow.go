@@ -2,6 +2,7 @@ package media
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -49,7 +50,9 @@ func (s *Switch) WriteAudio(packet *Packet) error {
 
 // Flow is the gate and the counters of one direction of audio. The zero value is shut. It is safe for concurrent use.
 type Flow struct {
-	open atomic.Bool
+	open   atomic.Bool
+	opened chan struct{} // nil unless what comes early is kept
+	first  sync.Once
 
 	// Packets counts what was let through.
 	Packets atomic.Uint64
@@ -81,8 +84,20 @@ func (f *Flow) First(since time.Time) <-chan time.Time {
 	return first
 }
 
+// KeepEarly has packets that come before the first Open wait for it, instead of being dropped. It must be called before
+// the Flow is used.
+func (f *Flow) KeepEarly() { f.opened = make(chan struct{}) }
+
+// Opened is closed by the first Open. It is nil if nothing waits for that.
+func (f *Flow) Opened() <-chan struct{} { return f.opened }
+
 // Open lets packets through from now on.
-func (f *Flow) Open() { f.open.Store(true) }
+func (f *Flow) Open() {
+	f.open.Store(true)
+	if f.opened != nil {
+		f.first.Do(func() { close(f.opened) })
+	}
+}
 
 // Shut drops packets from now on. Numbering continues after the next Open without a gap, so that the pause shows as a
 // step in time but not as loss.

@@ -51,7 +51,10 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 
 	r := relay{peer: p, dst: dst, flow: flow}
 	buf := make([]byte, readMTU)
-	for {
+	if err := p.keepEarly(ctx, flow, buf); err != nil {
+		return err
+	}
+	for late := flow.Opened() != nil; ; {
 		n, _, err := unread.Read(buf, nil)
 		switch {
 		case ctx.Err() != nil:
@@ -64,6 +67,42 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 		}
 		if err := r.pass(buf[:n]); err != nil {
 			return err
+		}
+		if late = late && unread.Count() > 0; late {
+			time.Sleep(earlyPace)
+		}
+	}
+}
+
+// Of what comes before a flow's first opening, the newest earlyPackets are kept, some 5 s. Then they are passed on four
+// times as fast as they were spoken.
+const (
+	earlyPackets = 250
+	earlyPace    = media.FrameTime / 4
+)
+
+// keepEarly waits until the flow has been opened, if packets shall wait for that.
+func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) error {
+	if flow.Opened() == nil {
+		return nil
+	}
+	trim := time.NewTicker(time.Second)
+	defer trim.Stop()
+	for {
+		select {
+		case <-flow.Opened():
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.done:
+			return media.ErrClosed
+		case <-trim.C:
+		}
+		for p.in.unread.Count() > earlyPackets {
+			if _, _, err := p.in.unread.Read(buf, nil); err != nil {
+				break // read again by forward
+			}
+			flow.Gated.Add(1)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pion/webrtc/v4"
@@ -378,4 +379,76 @@ func TestDownlinkSwitch(t *testing.T) {
 		flows[round%2].Shut()
 		flows[1-round%2].Open()
 	}
+}
+
+// TestEarlySound is spoken before a gate first opens: it comes then, from the first packet on and in order, and what is
+// said while the gate is shut again is dropped.
+func TestEarlySound(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{})
+	p := newPair(t, a, a).connected(t)
+	ctx, run := beside(t)
+	got, flow := newCollector(), new(media.Flow)
+	flow.KeepEarly()
+	run(func() { _ = p.answerer.Forward(ctx, got, flow) })
+	run(func() { speak(ctx, p.offerer, 1, 1, 1) })
+	poll := time.NewTicker(time.Millisecond)
+	defer poll.Stop()
+	for p.answerer.in.unread.Count() < 5 {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatal("nothing waits")
+		}
+	}
+	if flow.Packets.Load()+flow.Gated.Load() > 0 || len(got.packets) > 0 {
+		t.Errorf("%d packets passed the shut gate, and %d were dropped", flow.Packets.Load(), flow.Gated.Load())
+	}
+	flow.Open()
+	last := got.next(t)
+	for range 10 {
+		next := got.next(t)
+		if next.Sequence != last.Sequence+1 || next.Timestamp != last.Timestamp+frameStep {
+			t.Errorf("%d/%d follows %d/%d", next.Sequence, next.Timestamp, last.Sequence, last.Timestamp)
+		}
+		last = next
+	}
+	flow.Shut()
+	for flow.Gated.Load() == 0 {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			t.Fatal("nothing is gated")
+		}
+	}
+}
+
+// TestEarlySoundIsLimited keeps the newest of what is spoken before a gate opens, which ends with the peer.
+func TestEarlySoundIsLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &Peer{done: make(chan struct{})}
+		p.in.init()
+		flow := new(media.Flow)
+		flow.KeepEarly()
+		ended := make(chan error, 1)
+		go func() { ended <- p.keepEarly(t.Context(), flow, make([]byte, readMTU)) }()
+		for n := range earlyPackets + 50 {
+			_, err := p.in.unread.Write([]byte{byte(n)}, nil)
+			must(t, err)
+		}
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		if kept, dropped := p.in.unread.Count(), flow.Gated.Load(); kept != earlyPackets || dropped != 50 {
+			t.Errorf("%d are kept and %d dropped", kept, dropped)
+		}
+		first := make([]byte, readMTU)
+		if _, _, err := p.in.unread.Read(first, nil); err != nil || first[0] != 50 {
+			t.Errorf("the oldest is %d: %v", first[0], err)
+		}
+		p.end(media.StateClosed)
+		if err := <-ended; !errors.Is(err, media.ErrClosed) {
+			t.Errorf("after the end: %v", err)
+		}
+	})
 }

@@ -16,7 +16,7 @@ SELECT count(*) FROM access_tokens WHERE owner = ?1 AND kind = ?2 AND expires_at
 `
 
 func (q *Queries) CountAccessTokens(ctx context.Context, owner string, kind string, now dbtype.Time) (int64, error) {
-	row := q.queryRow(ctx, q.countAccessTokensStmt, countAccessTokens, owner, kind, now)
+	row := q.db.QueryRowContext(ctx, countAccessTokens, owner, kind, now)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -27,7 +27,7 @@ DELETE FROM access_tokens WHERE id = ?1 AND kind = ?2 AND owner = ?3
 `
 
 func (q *Queries) DeleteAccessToken(ctx context.Context, iD string, kind string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteAccessTokenStmt, deleteAccessToken, iD, kind, owner)
+	result, err := q.db.ExecContext(ctx, deleteAccessToken, iD, kind, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ DELETE FROM access_tokens WHERE owner = ?1
 `
 
 func (q *Queries) DeleteAccessTokensOf(ctx context.Context, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteAccessTokensOfStmt, deleteAccessTokensOf, owner)
+	result, err := q.db.ExecContext(ctx, deleteAccessTokensOf, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,7 @@ DELETE FROM access_tokens WHERE expires_at <= ?1
 `
 
 func (q *Queries) DeleteExpiredAccessTokens(ctx context.Context, expiredAt dbtype.Time) error {
-	_, err := q.exec(ctx, q.deleteExpiredAccessTokensStmt, deleteExpiredAccessTokens, expiredAt)
+	_, err := q.db.ExecContext(ctx, deleteExpiredAccessTokens, expiredAt)
 	return err
 }
 
@@ -60,7 +60,7 @@ SELECT id, kind, owner, data, created_at, expires_at FROM access_tokens WHERE id
 `
 
 func (q *Queries) GetAccessToken(ctx context.Context, iD string, kind string) (AccessToken, error) {
-	row := q.queryRow(ctx, q.getAccessTokenStmt, getAccessToken, iD, kind)
+	row := q.db.QueryRowContext(ctx, getAccessToken, iD, kind)
 	var i AccessToken
 	err := row.Scan(
 		&i.ID,
@@ -78,7 +78,7 @@ SELECT name, value, created_at FROM shared_secrets WHERE name = ?1
 `
 
 func (q *Queries) GetSharedSecret(ctx context.Context, name string) (SharedSecret, error) {
-	row := q.queryRow(ctx, q.getSharedSecretStmt, getSharedSecret, name)
+	row := q.db.QueryRowContext(ctx, getSharedSecret, name)
 	var i SharedSecret
 	err := row.Scan(&i.Name, &i.Value, &i.CreatedAt)
 	return i, err
@@ -99,7 +99,7 @@ type InsertAccessTokenParams struct {
 }
 
 func (q *Queries) InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error {
-	_, err := q.exec(ctx, q.insertAccessTokenStmt, insertAccessToken,
+	_, err := q.db.ExecContext(ctx, insertAccessToken,
 		arg.ID,
 		arg.Kind,
 		arg.Owner,
@@ -116,7 +116,7 @@ ON CONFLICT (name) DO NOTHING
 `
 
 func (q *Queries) KeepSharedSecret(ctx context.Context, name string, value string, createdAt dbtype.Time) error {
-	_, err := q.exec(ctx, q.keepSharedSecretStmt, keepSharedSecret, name, value, createdAt)
+	_, err := q.db.ExecContext(ctx, keepSharedSecret, name, value, createdAt)
 	return err
 }
 
@@ -128,6 +128,6 @@ DELETE FROM access_tokens WHERE access_tokens.owner = ?1 AND access_tokens.kind 
 
 // TrimAccessTokens deletes all but the newest tokens of an owner and a kind.
 func (q *Queries) TrimAccessTokens(ctx context.Context, owner string, kind string, keep int64) error {
-	_, err := q.exec(ctx, q.trimAccessTokensStmt, trimAccessTokens, owner, kind, keep)
+	_, err := q.db.ExecContext(ctx, trimAccessTokens, owner, kind, keep)
 	return err
 }

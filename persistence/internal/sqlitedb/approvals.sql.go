@@ -31,7 +31,7 @@ type AnswerApprovalParams struct {
 
 // AnswerApproval changes nothing unless the request is open and has this nonce.
 func (q *Queries) AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error) {
-	result, err := q.exec(ctx, q.answerApprovalStmt, answerApproval,
+	result, err := q.db.ExecContext(ctx, answerApproval,
 		arg.Outcome,
 		arg.AnsweredBy,
 		arg.AnsweredAt,
@@ -63,7 +63,7 @@ type CloseApprovalParams struct {
 
 // CloseApproval closes a request that nobody has answered.
 func (q *Queries) CloseApproval(ctx context.Context, arg CloseApprovalParams) (int64, error) {
-	result, err := q.exec(ctx, q.closeApprovalStmt, closeApproval,
+	result, err := q.db.ExecContext(ctx, closeApproval,
 		arg.Outcome,
 		arg.AnsweredAt,
 		arg.ID,
@@ -100,7 +100,7 @@ type GetApprovalRow struct {
 }
 
 func (q *Queries) GetApproval(ctx context.Context, iD string, threadID string, owner string) (GetApprovalRow, error) {
-	row := q.queryRow(ctx, q.getApprovalStmt, getApproval, iD, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getApproval, iD, threadID, owner)
 	var i GetApprovalRow
 	err := row.Scan(
 		&i.ID,
@@ -147,7 +147,7 @@ type ListOpenApprovalsRow struct {
 // ListOpenApprovals lists the requests that the thread's watchers may answer: those of
 // typed turns and those of a call.
 func (q *Queries) ListOpenApprovals(ctx context.Context, threadID string, owner string, now dbtype.Time) ([]ListOpenApprovalsRow, error) {
-	rows, err := q.query(ctx, q.listOpenApprovalsStmt, listOpenApprovals, threadID, owner, now)
+	rows, err := q.db.QueryContext(ctx, listOpenApprovals, threadID, owner, now)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ type SaveApprovalParams struct {
 
 // SaveApproval saves an approval request. Saving it again changes nothing.
 func (q *Queries) SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveApprovalStmt, saveApproval,
+	result, err := q.db.ExecContext(ctx, saveApproval,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -240,7 +240,7 @@ type SettleApprovalParams struct {
 // SettleApproval saves the outcome on which the asker has acted, even over an answer
 // that came too late.
 func (q *Queries) SettleApproval(ctx context.Context, arg SettleApprovalParams) error {
-	_, err := q.exec(ctx, q.settleApprovalStmt, settleApproval,
+	_, err := q.db.ExecContext(ctx, settleApproval,
 		arg.Outcome,
 		arg.AnsweredBy,
 		arg.AnsweredAt,

@@ -27,7 +27,7 @@ type ChangeAssistantParams struct {
 
 // ChangeAssistant changes nothing if it has been changed since it was read.
 func (q *Queries) ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error) {
-	result, err := q.exec(ctx, q.changeAssistantStmt, changeAssistant,
+	result, err := q.db.ExecContext(ctx, changeAssistant,
 		arg.Shared,
 		arg.Data,
 		arg.UpdatedAt,
@@ -46,7 +46,7 @@ SELECT count(*) FROM assistants WHERE owner = ?1
 `
 
 func (q *Queries) CountAssistants(ctx context.Context, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.countAssistantsStmt, countAssistants, owner)
+	row := q.db.QueryRowContext(ctx, countAssistants, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -57,7 +57,7 @@ DELETE FROM assistants WHERE owner = ?1 AND id = ?2
 `
 
 func (q *Queries) DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteAssistantStmt, deleteAssistant, owner, iD)
+	result, err := q.db.ExecContext(ctx, deleteAssistant, owner, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +69,7 @@ SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants W
 `
 
 func (q *Queries) GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error) {
-	row := q.queryRow(ctx, q.getAssistantStmt, getAssistant, owner, iD)
+	row := q.db.QueryRowContext(ctx, getAssistant, owner, iD)
 	var i Assistant
 	err := row.Scan(
 		&i.Owner,
@@ -89,7 +89,7 @@ SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants W
 
 // GetSharedAssistant finds the one that was shared first.
 func (q *Queries) GetSharedAssistant(ctx context.Context, id string) (Assistant, error) {
-	row := q.queryRow(ctx, q.getSharedAssistantStmt, getSharedAssistant, id)
+	row := q.db.QueryRowContext(ctx, getSharedAssistant, id)
 	var i Assistant
 	err := row.Scan(
 		&i.Owner,
@@ -119,7 +119,7 @@ type InsertAssistantParams struct {
 }
 
 func (q *Queries) InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertAssistantStmt, insertAssistant,
+	result, err := q.db.ExecContext(ctx, insertAssistant,
 		arg.Owner,
 		arg.ID,
 		arg.Shared,
@@ -161,7 +161,7 @@ type ListAssistantsForRow struct {
 
 // ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
 func (q *Queries) ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error) {
-	rows, err := q.query(ctx, q.listAssistantsForStmt, listAssistantsFor,
+	rows, err := q.db.QueryContext(ctx, listAssistantsFor,
 		arg.Owner,
 		arg.AfterAt,
 		arg.AfterOwner,
@@ -212,7 +212,7 @@ type ListAssistantsOfRow struct {
 
 // ListAssistantsOf lists those of an owner, without what is long in them.
 func (q *Queries) ListAssistantsOf(ctx context.Context, owner string) ([]ListAssistantsOfRow, error) {
-	rows, err := q.query(ctx, q.listAssistantsOfStmt, listAssistantsOf, owner)
+	rows, err := q.db.QueryContext(ctx, listAssistantsOf, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +247,7 @@ SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants W
 
 // ListRetaining lists the assistants that say how long their threads are kept.
 func (q *Queries) ListRetaining(ctx context.Context) ([]Assistant, error) {
-	rows, err := q.query(ctx, q.listRetainingStmt, listRetaining)
+	rows, err := q.db.QueryContext(ctx, listRetaining)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +291,7 @@ type SetThreadAssistantParams struct {
 }
 
 func (q *Queries) SetThreadAssistant(ctx context.Context, arg SetThreadAssistantParams) (Thread, error) {
-	row := q.queryRow(ctx, q.setThreadAssistantStmt, setThreadAssistant,
+	row := q.db.QueryRowContext(ctx, setThreadAssistant,
 		arg.AssistantID,
 		arg.AssistantOwner,
 		arg.Variables,

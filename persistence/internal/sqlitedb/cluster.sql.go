@@ -24,7 +24,7 @@ type AnswerCommandParams struct {
 }
 
 func (q *Queries) AnswerCommand(ctx context.Context, arg AnswerCommandParams) error {
-	_, err := q.exec(ctx, q.answerCommandStmt, answerCommand,
+	_, err := q.db.ExecContext(ctx, answerCommand,
 		arg.AnsweredAt,
 		arg.Reply,
 		arg.Error,
@@ -40,7 +40,7 @@ DELETE FROM commands WHERE id = ?1 OR expires_at < ?2
 
 // DeleteCommand deletes a command, and those that expired before a time.
 func (q *Queries) DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error {
-	_, err := q.exec(ctx, q.deleteCommandStmt, deleteCommand, iD, before)
+	_, err := q.db.ExecContext(ctx, deleteCommand, iD, before)
 	return err
 }
 
@@ -55,7 +55,7 @@ type EventNumbersRow struct {
 
 // EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
 func (q *Queries) EventNumbers(ctx context.Context) (EventNumbersRow, error) {
-	row := q.queryRow(ctx, q.eventNumbersStmt, eventNumbers)
+	row := q.db.QueryRowContext(ctx, eventNumbers)
 	var i EventNumbersRow
 	err := row.Scan(&i.Oldest, &i.Newest)
 	return i, err
@@ -67,7 +67,7 @@ DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < ?
 
 // ForgetEvents deletes the newest event that is so old, and all before it.
 func (q *Queries) ForgetEvents(ctx context.Context, before dbtype.Time) error {
-	_, err := q.exec(ctx, q.forgetEventsStmt, forgetEvents, before)
+	_, err := q.db.ExecContext(ctx, forgetEvents, before)
 	return err
 }
 
@@ -76,7 +76,7 @@ SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken
 `
 
 func (q *Queries) GetCommand(ctx context.Context, id string) (Command, error) {
-	row := q.queryRow(ctx, q.getCommandStmt, getCommand, id)
+	row := q.db.QueryRowContext(ctx, getCommand, id)
 	var i Command
 	err := row.Scan(
 		&i.ID,
@@ -103,7 +103,7 @@ WHERE i.id = ?1 AND i.thread_id = ?2 AND t.owner = ?3
 `
 
 func (q *Queries) GetImage(ctx context.Context, iD string, threadID string, owner string) (Image, error) {
-	row := q.queryRow(ctx, q.getImageStmt, getImage, iD, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getImage, iD, threadID, owner)
 	var i Image
 	err := row.Scan(
 		&i.ID,
@@ -123,7 +123,7 @@ SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken
 `
 
 func (q *Queries) ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]Command, error) {
-	rows, err := q.query(ctx, q.listCommandsStmt, listCommands, instance, now)
+	rows, err := q.db.QueryContext(ctx, listCommands, instance, now)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ SELECT id, mark, owner, thread_id, type, data, at FROM events WHERE id > ?1 ORDE
 
 // ListEvents lists the events of all owners. It is for instances, not for clients of the API.
 func (q *Queries) ListEvents(ctx context.Context, afterID int64, maxRows int64) ([]Event, error) {
-	rows, err := q.query(ctx, q.listEventsStmt, listEvents, afterID, maxRows)
+	rows, err := q.db.QueryContext(ctx, listEvents, afterID, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ type ListEventsOfParams struct {
 }
 
 func (q *Queries) ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]Event, error) {
-	rows, err := q.query(ctx, q.listEventsOfStmt, listEventsOf,
+	rows, err := q.db.QueryContext(ctx, listEventsOf,
 		arg.Owner,
 		arg.ThreadID,
 		arg.AfterID,
@@ -259,7 +259,7 @@ type SaveCommandParams struct {
 }
 
 func (q *Queries) SaveCommand(ctx context.Context, arg SaveCommandParams) error {
-	_, err := q.exec(ctx, q.saveCommandStmt, saveCommand,
+	_, err := q.db.ExecContext(ctx, saveCommand,
 		arg.ID,
 		arg.Instance,
 		arg.Owner,
@@ -294,7 +294,7 @@ type SaveImageParams struct {
 }
 
 func (q *Queries) SaveImage(ctx context.Context, arg SaveImageParams) (string, error) {
-	row := q.queryRow(ctx, q.saveImageStmt, saveImage,
+	row := q.db.QueryRowContext(ctx, saveImage,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -318,7 +318,7 @@ WHERE t.owner = ?1
 
 // StoredImages sums the sizes, in bytes, of all images of an owner.
 func (q *Queries) StoredImages(ctx context.Context, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.storedImagesStmt, storedImages, owner)
+	row := q.db.QueryRowContext(ctx, storedImages, owner)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -330,7 +330,7 @@ UPDATE commands SET taken_at = ?1 WHERE id = ?2 AND taken_at IS NULL
 
 // TakeCommand changes nothing if the command was taken before.
 func (q *Queries) TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error) {
-	result, err := q.exec(ctx, q.takeCommandStmt, takeCommand, takenAt, iD)
+	result, err := q.db.ExecContext(ctx, takeCommand, takenAt, iD)
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ DELETE FROM drafts WHERE message_id = ?1
 `
 
 func (q *Queries) DeleteDrafts(ctx context.Context, messageID string) error {
-	_, err := q.exec(ctx, q.deleteDraftsStmt, deleteDrafts, messageID)
+	_, err := q.db.ExecContext(ctx, deleteDrafts, messageID)
 	return err
 }
 
@@ -26,7 +26,7 @@ DELETE FROM drafts WHERE message_id IN (
 
 // EraseDrafts deletes the drafts of a thread, before its messages are erased.
 func (q *Queries) EraseDrafts(ctx context.Context, threadID string) (int64, error) {
-	result, err := q.exec(ctx, q.eraseDraftsStmt, eraseDrafts, threadID)
+	result, err := q.db.ExecContext(ctx, eraseDrafts, threadID)
 	if err != nil {
 		return 0, err
 	}
@@ -42,7 +42,7 @@ DELETE FROM drafts WHERE NOT EXISTS (
 // ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 // or deleted by somebody else.
 func (q *Queries) ForgetDrafts(ctx context.Context) error {
-	_, err := q.exec(ctx, q.forgetDraftsStmt, forgetDrafts)
+	_, err := q.db.ExecContext(ctx, forgetDrafts)
 	return err
 }
 
@@ -51,7 +51,7 @@ SELECT message_id, start, text FROM drafts WHERE message_id = ?1 ORDER BY start
 `
 
 func (q *Queries) ListDrafts(ctx context.Context, messageID string) ([]Draft, error) {
-	rows, err := q.query(ctx, q.listDraftsStmt, listDrafts, messageID)
+	rows, err := q.db.QueryContext(ctx, listDrafts, messageID)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ ORDER BY m.seq
 
 // ListGrowing lists the messages of a thread that are in progress, in order.
 func (q *Queries) ListGrowing(ctx context.Context, threadID string, owner string) ([]Message, error) {
-	rows, err := q.query(ctx, q.listGrowingStmt, listGrowing, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listGrowing, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ type SaveDraftParams struct {
 // SaveDraft saves a piece of text that was added to a message in progress. It changes
 // nothing for other messages.
 func (q *Queries) SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveDraftStmt, saveDraft,
+	result, err := q.db.ExecContext(ctx, saveDraft,
 		arg.Start,
 		arg.Text,
 		arg.MessageID,

@@ -16,7 +16,7 @@ DELETE FROM events WHERE thread_id = ?1
 `
 
 func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
-	_, err := q.exec(ctx, q.eraseEventsStmt, eraseEvents, threadID)
+	_, err := q.db.ExecContext(ctx, eraseEvents, threadID)
 	return err
 }
 
@@ -35,7 +35,7 @@ type LogEventParams struct {
 
 // LogEvent writes an event, with its number, in the transaction that causes it.
 func (q *Queries) LogEvent(ctx context.Context, arg LogEventParams) error {
-	_, err := q.exec(ctx, q.logEventStmt, logEvent,
+	_, err := q.db.ExecContext(ctx, logEvent,
 		arg.Mark,
 		arg.Owner,
 		arg.ThreadID,
@@ -52,7 +52,7 @@ DELETE FROM events WHERE false
 
 // NumberEvents does nothing: SQLite runs one writing transaction at a time.
 func (q *Queries) NumberEvents(ctx context.Context) (int64, error) {
-	result, err := q.exec(ctx, q.numberEventsStmt, numberEvents)
+	result, err := q.db.ExecContext(ctx, numberEvents)
 	if err != nil {
 		return 0, err
 	}

@@ -28,7 +28,7 @@ RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, r
 
 // ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
 func (q *Queries) ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (Call, error) {
-	row := q.queryRow(ctx, q.claimExtractionStmt, claimExtraction, instance, now)
+	row := q.db.QueryRowContext(ctx, claimExtraction, instance, now)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -71,7 +71,7 @@ SELECT count(*) FROM (
 // CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
 // spares most claims their transaction.
 func (q *Queries) CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error) {
-	row := q.queryRow(ctx, q.countExtractionsStmt, countExtractions, now, instance)
+	row := q.db.QueryRowContext(ctx, countExtractions, now, instance)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -99,7 +99,7 @@ type FinishExtractionParams struct {
 // The conditions on extraction that repeat themselves are those of its index, which SQLite looks for.
 // FinishExtraction records what became of reading a call, unless others took the process for dead meanwhile.
 func (q *Queries) FinishExtraction(ctx context.Context, arg FinishExtractionParams) (int64, error) {
-	result, err := q.exec(ctx, q.finishExtractionStmt, finishExtraction,
+	result, err := q.db.ExecContext(ctx, finishExtraction,
 		arg.Extraction,
 		arg.ExtractionAt,
 		arg.ExtractionError,
@@ -122,6 +122,6 @@ WHERE (extraction = 'waiting' OR extraction = 'running') AND extraction = 'runni
 
 // ReleaseExtractions lets others read the calls that a process was reading.
 func (q *Queries) ReleaseExtractions(ctx context.Context, instance string) error {
-	_, err := q.exec(ctx, q.releaseExtractionsStmt, releaseExtractions, instance)
+	_, err := q.db.ExecContext(ctx, releaseExtractions, instance)
 	return err
 }

@@ -26,7 +26,7 @@ type BeginMCPRenewalParams struct {
 
 // BeginMCPRenewal makes the caller the only one who renews the grant for a while.
 func (q *Queries) BeginMCPRenewal(ctx context.Context, arg BeginMCPRenewalParams) (int64, error) {
-	result, err := q.exec(ctx, q.beginMCPRenewalStmt, beginMCPRenewal,
+	result, err := q.db.ExecContext(ctx, beginMCPRenewal,
 		arg.Until,
 		arg.Owner,
 		arg.Server,
@@ -44,7 +44,7 @@ DELETE FROM mcp_sign_ins WHERE expires_at <= ?1
 `
 
 func (q *Queries) DeleteExpiredMCPSignIns(ctx context.Context, now dbtype.Time) error {
-	_, err := q.exec(ctx, q.deleteExpiredMCPSignInsStmt, deleteExpiredMCPSignIns, now)
+	_, err := q.db.ExecContext(ctx, deleteExpiredMCPSignIns, now)
 	return err
 }
 
@@ -53,7 +53,7 @@ DELETE FROM mcp_grants WHERE owner = ?1 AND server = ?2
 `
 
 func (q *Queries) DeleteMCPGrant(ctx context.Context, owner string, server string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMCPGrantStmt, deleteMCPGrant, owner, server)
+	result, err := q.db.ExecContext(ctx, deleteMCPGrant, owner, server)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +65,7 @@ DELETE FROM mcp_grants WHERE owner = ?1 AND server = ?2 AND version = ?3
 `
 
 func (q *Queries) DeleteMCPGrantVersion(ctx context.Context, owner string, server string, version int64) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMCPGrantVersionStmt, deleteMCPGrantVersion, owner, server, version)
+	result, err := q.db.ExecContext(ctx, deleteMCPGrantVersion, owner, server, version)
 	if err != nil {
 		return 0, err
 	}
@@ -77,7 +77,7 @@ DELETE FROM mcp_grants WHERE owner = ?1
 `
 
 func (q *Queries) DeleteMCPGrantsOfOwner(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.deleteMCPGrantsOfOwnerStmt, deleteMCPGrantsOfOwner, owner)
+	_, err := q.db.ExecContext(ctx, deleteMCPGrantsOfOwner, owner)
 	return err
 }
 
@@ -88,7 +88,7 @@ DELETE FROM tool_pins WHERE server IN (SELECT replace(replace(g.server, '%', '%2
 // DeleteMCPPinsOfOwner deletes what was seen of the tools of an owner's accounts: mcptool keeps it under "SERVER of OWNER", in
 // which SERVER never has " of ".
 func (q *Queries) DeleteMCPPinsOfOwner(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.deleteMCPPinsOfOwnerStmt, deleteMCPPinsOfOwner, owner)
+	_, err := q.db.ExecContext(ctx, deleteMCPPinsOfOwner, owner)
 	return err
 }
 
@@ -97,7 +97,7 @@ DELETE FROM mcp_sign_ins WHERE state = ?1
 `
 
 func (q *Queries) DeleteMCPSignIn(ctx context.Context, state string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMCPSignInStmt, deleteMCPSignIn, state)
+	result, err := q.db.ExecContext(ctx, deleteMCPSignIn, state)
 	if err != nil {
 		return 0, err
 	}
@@ -109,7 +109,7 @@ DELETE FROM mcp_sign_ins WHERE owner = ?1 AND server = ?2
 `
 
 func (q *Queries) DeleteMCPSignInsOf(ctx context.Context, owner string, server string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteMCPSignInsOfStmt, deleteMCPSignInsOf, owner, server)
+	result, err := q.db.ExecContext(ctx, deleteMCPSignInsOf, owner, server)
 	if err != nil {
 		return 0, err
 	}
@@ -121,7 +121,7 @@ DELETE FROM mcp_sign_ins WHERE owner = ?1
 `
 
 func (q *Queries) DeleteMCPSignInsOfOwner(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.deleteMCPSignInsOfOwnerStmt, deleteMCPSignInsOfOwner, owner)
+	_, err := q.db.ExecContext(ctx, deleteMCPSignInsOfOwner, owner)
 	return err
 }
 
@@ -137,7 +137,7 @@ type EndMCPRenewalParams struct {
 }
 
 func (q *Queries) EndMCPRenewal(ctx context.Context, arg EndMCPRenewalParams) error {
-	_, err := q.exec(ctx, q.endMCPRenewalStmt, endMCPRenewal,
+	_, err := q.db.ExecContext(ctx, endMCPRenewal,
 		arg.Now,
 		arg.Owner,
 		arg.Server,
@@ -151,7 +151,7 @@ SELECT name, sealed, created_at FROM mcp_clients WHERE name = ?1
 `
 
 func (q *Queries) GetMCPClient(ctx context.Context, name string) (McpClient, error) {
-	row := q.queryRow(ctx, q.getMCPClientStmt, getMCPClient, name)
+	row := q.db.QueryRowContext(ctx, getMCPClient, name)
 	var i McpClient
 	err := row.Scan(&i.Name, &i.Sealed, &i.CreatedAt)
 	return i, err
@@ -162,7 +162,7 @@ SELECT owner, server, sealed, version, renewing_until, created_at, updated_at FR
 `
 
 func (q *Queries) GetMCPGrant(ctx context.Context, owner string, server string) (McpGrant, error) {
-	row := q.queryRow(ctx, q.getMCPGrantStmt, getMCPGrant, owner, server)
+	row := q.db.QueryRowContext(ctx, getMCPGrant, owner, server)
 	var i McpGrant
 	err := row.Scan(
 		&i.Owner,
@@ -181,7 +181,7 @@ SELECT state, owner, server, sealed, expires_at FROM mcp_sign_ins WHERE state = 
 `
 
 func (q *Queries) GetMCPSignIn(ctx context.Context, state string) (McpSignIn, error) {
-	row := q.queryRow(ctx, q.getMCPSignInStmt, getMCPSignIn, state)
+	row := q.db.QueryRowContext(ctx, getMCPSignIn, state)
 	var i McpSignIn
 	err := row.Scan(
 		&i.State,
@@ -206,7 +206,7 @@ type InsertMCPSignInParams struct {
 }
 
 func (q *Queries) InsertMCPSignIn(ctx context.Context, arg InsertMCPSignInParams) error {
-	_, err := q.exec(ctx, q.insertMCPSignInStmt, insertMCPSignIn,
+	_, err := q.db.ExecContext(ctx, insertMCPSignIn,
 		arg.State,
 		arg.Owner,
 		arg.Server,
@@ -230,7 +230,7 @@ type RenewMCPGrantParams struct {
 }
 
 func (q *Queries) RenewMCPGrant(ctx context.Context, arg RenewMCPGrantParams) (int64, error) {
-	result, err := q.exec(ctx, q.renewMCPGrantStmt, renewMCPGrant,
+	result, err := q.db.ExecContext(ctx, renewMCPGrant,
 		arg.Sealed,
 		arg.Now,
 		arg.Owner,
@@ -249,7 +249,7 @@ ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, created_at = excluded
 `
 
 func (q *Queries) SaveMCPClient(ctx context.Context, name string, sealed string, createdAt dbtype.Time) error {
-	_, err := q.exec(ctx, q.saveMCPClientStmt, saveMCPClient, name, sealed, createdAt)
+	_, err := q.db.ExecContext(ctx, saveMCPClient, name, sealed, createdAt)
 	return err
 }
 
@@ -269,7 +269,7 @@ type SaveMCPGrantParams struct {
 }
 
 func (q *Queries) SaveMCPGrant(ctx context.Context, arg SaveMCPGrantParams) error {
-	_, err := q.exec(ctx, q.saveMCPGrantStmt, saveMCPGrant,
+	_, err := q.db.ExecContext(ctx, saveMCPGrant,
 		arg.Owner,
 		arg.Server,
 		arg.Sealed,

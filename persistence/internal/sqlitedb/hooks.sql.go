@@ -32,7 +32,7 @@ type AddDeliveryParams struct {
 
 // AddDelivery writes an event that a hook has no second time, only anew if nobody has tried to deliver it. The caller has locked the thread's row and the hook's.
 func (q *Queries) AddDelivery(ctx context.Context, arg AddDeliveryParams) (int64, error) {
-	result, err := q.exec(ctx, q.addDeliveryStmt, addDelivery,
+	result, err := q.db.ExecContext(ctx, addDelivery,
 		arg.HookID,
 		arg.ID,
 		arg.ThreadID,
@@ -68,7 +68,7 @@ type CallTotalsRow struct {
 
 // CallTotals sums what the models of a call used.
 func (q *Queries) CallTotals(ctx context.Context, threadID string, callID string) (CallTotalsRow, error) {
-	row := q.queryRow(ctx, q.callTotalsStmt, callTotals, threadID, callID)
+	row := q.db.QueryRowContext(ctx, callTotals, threadID, callID)
 	var i CallTotalsRow
 	err := row.Scan(
 		&i.InputTokens,
@@ -93,7 +93,7 @@ type ChangeHookParams struct {
 }
 
 func (q *Queries) ChangeHook(ctx context.Context, arg ChangeHookParams) (int64, error) {
-	result, err := q.exec(ctx, q.changeHookStmt, changeHook,
+	result, err := q.db.ExecContext(ctx, changeHook,
 		arg.URL,
 		arg.Events,
 		arg.Enabled,
@@ -126,7 +126,7 @@ type ClaimDeliveriesParams struct {
 
 // ClaimDeliveries takes what is due.
 func (q *Queries) ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error) {
-	rows, err := q.query(ctx, q.claimDeliveriesStmt, claimDeliveries,
+	rows, err := q.db.QueryContext(ctx, claimDeliveries,
 		arg.Instance,
 		arg.Now,
 		arg.HookID,
@@ -185,7 +185,7 @@ type CostsOfCallsRow struct {
 
 // CostsOfCalls sums what the models of a thread's calls have cost, as far as prices are known.
 func (q *Queries) CostsOfCalls(ctx context.Context, threadID string, owner string) ([]CostsOfCallsRow, error) {
-	rows, err := q.query(ctx, q.costsOfCallsStmt, costsOfCalls, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, costsOfCalls, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ DELETE FROM hooks WHERE id = ?1 AND owner = ?2
 `
 
 func (q *Queries) DeleteHook(ctx context.Context, iD string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteHookStmt, deleteHook, iD, owner)
+	result, err := q.db.ExecContext(ctx, deleteHook, iD, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ DELETE FROM hook_deliveries WHERE thread_id = ?1
 `
 
 func (q *Queries) EraseDeliveries(ctx context.Context, threadID *string) error {
-	_, err := q.exec(ctx, q.eraseDeliveriesStmt, eraseDeliveries, threadID)
+	_, err := q.db.ExecContext(ctx, eraseDeliveries, threadID)
 	return err
 }
 
@@ -234,7 +234,7 @@ SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hook
 
 // FindHook is for whoever delivers, not for clients of the API.
 func (q *Queries) FindHook(ctx context.Context, id string) (Hook, error) {
-	row := q.queryRow(ctx, q.findHookStmt, findHook, id)
+	row := q.db.QueryRowContext(ctx, findHook, id)
 	var i Hook
 	err := row.Scan(
 		&i.ID,
@@ -269,7 +269,7 @@ type FinishDeliveryParams struct {
 }
 
 func (q *Queries) FinishDelivery(ctx context.Context, arg FinishDeliveryParams) (int64, error) {
-	result, err := q.exec(ctx, q.finishDeliveryStmt, finishDelivery,
+	result, err := q.db.ExecContext(ctx, finishDelivery,
 		arg.State,
 		arg.Failures,
 		arg.LastStatus,
@@ -294,7 +294,7 @@ DELETE FROM hook_deliveries WHERE hook_deliveries.created_at < ?1 AND hook_deliv
 
 // ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
 func (q *Queries) ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error) {
-	result, err := q.exec(ctx, q.forgetDeliveriesStmt, forgetDeliveries, before, waitingBefore)
+	result, err := q.db.ExecContext(ctx, forgetDeliveries, before, waitingBefore)
 	if err != nil {
 		return 0, err
 	}
@@ -308,7 +308,7 @@ WHERE d.hook_id = ?1 AND d.id = ?2 AND h.owner = ?3
 `
 
 func (q *Queries) GetDelivery(ctx context.Context, hookID string, iD string, owner string) (HookDelivery, error) {
-	row := q.queryRow(ctx, q.getDeliveryStmt, getDelivery, hookID, iD, owner)
+	row := q.db.QueryRowContext(ctx, getDelivery, hookID, iD, owner)
 	var i HookDelivery
 	err := row.Scan(
 		&i.HookID,
@@ -336,7 +336,7 @@ SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hook
 `
 
 func (q *Queries) GetHook(ctx context.Context, iD string, owner string) (Hook, error) {
-	row := q.queryRow(ctx, q.getHookStmt, getHook, iD, owner)
+	row := q.db.QueryRowContext(ctx, getHook, iD, owner)
 	var i Hook
 	err := row.Scan(
 		&i.ID,
@@ -367,7 +367,7 @@ type InsertHookParams struct {
 }
 
 func (q *Queries) InsertHook(ctx context.Context, arg InsertHookParams) error {
-	_, err := q.exec(ctx, q.insertHookStmt, insertHook,
+	_, err := q.db.ExecContext(ctx, insertHook,
 		arg.ID,
 		arg.Owner,
 		arg.URL,
@@ -395,7 +395,7 @@ type KeepOperatorHookParams struct {
 
 // KeepOperatorHook saves a hook of the settings, and switches it on.
 func (q *Queries) KeepOperatorHook(ctx context.Context, arg KeepOperatorHookParams) error {
-	_, err := q.exec(ctx, q.keepOperatorHookStmt, keepOperatorHook,
+	_, err := q.db.ExecContext(ctx, keepOperatorHook,
 		arg.ID,
 		arg.URL,
 		arg.Events,
@@ -415,7 +415,7 @@ LIMIT 1
 
 // LastAnswer returns the last message of the assistant in a call.
 func (q *Queries) LastAnswer(ctx context.Context, threadID string, owner string, callID string) (Message, error) {
-	row := q.queryRow(ctx, q.lastAnswerStmt, lastAnswer, threadID, owner, callID)
+	row := q.db.QueryRowContext(ctx, lastAnswer, threadID, owner, callID)
 	var i Message
 	err := row.Scan(
 		&i.ID,
@@ -452,7 +452,7 @@ LIMIT CAST(?3 AS bigint)
 `
 
 func (q *Queries) ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]HookDelivery, error) {
-	rows, err := q.query(ctx, q.listDeliveriesStmt, listDeliveries, hookID, owner, maxRows)
+	rows, err := q.db.QueryContext(ctx, listDeliveries, hookID, owner, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -500,7 +500,7 @@ WHERE h.enabled AND EXISTS (
 
 // ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
 func (q *Queries) ListDueHooks(ctx context.Context, now *dbtype.Time) ([]string, error) {
-	rows, err := q.query(ctx, q.listDueHooksStmt, listDueHooks, now)
+	rows, err := q.db.QueryContext(ctx, listDueHooks, now)
 	if err != nil {
 		return nil, err
 	}
@@ -527,7 +527,7 @@ SELECT id, owner, url, events, enabled, off_reason, secret, created_at FROM hook
 `
 
 func (q *Queries) ListHooks(ctx context.Context, owner string) ([]Hook, error) {
-	rows, err := q.query(ctx, q.listHooksStmt, listHooks, owner)
+	rows, err := q.db.QueryContext(ctx, listHooks, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -567,7 +567,7 @@ ORDER BY id
 
 // ListHooksFor lists the hooks that get an event.
 func (q *Queries) ListHooksFor(ctx context.Context, owner string, exact string, alike string) ([]string, error) {
-	rows, err := q.query(ctx, q.listHooksForStmt, listHooksFor, owner, exact, alike)
+	rows, err := q.db.QueryContext(ctx, listHooksFor, owner, exact, alike)
 	if err != nil {
 		return nil, err
 	}
@@ -595,7 +595,7 @@ SELECT id, thread_id, message_id, call_id, tool_call_id, name, executor, server,
 
 // ListOpenToolCalls lists the tool calls of all owners that a process left open. It is for recovery.
 func (q *Queries) ListOpenToolCalls(ctx context.Context, instance string) ([]ToolCall, error) {
-	rows, err := q.query(ctx, q.listOpenToolCallsStmt, listOpenToolCalls, instance)
+	rows, err := q.db.QueryContext(ctx, listOpenToolCalls, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -639,7 +639,7 @@ UPDATE hook_deliveries SET instance = '' WHERE instance = ?1 AND instance <> ''
 
 // ReleaseDeliveries lets others send what a process was sending.
 func (q *Queries) ReleaseDeliveries(ctx context.Context, instance string) error {
-	_, err := q.exec(ctx, q.releaseDeliveriesStmt, releaseDeliveries, instance)
+	_, err := q.db.ExecContext(ctx, releaseDeliveries, instance)
 	return err
 }
 
@@ -649,7 +649,7 @@ UPDATE hook_deliveries SET instance = '' WHERE instance = ?1 AND instance <> '' 
 
 // ReleaseOfHook is ReleaseDeliveries for one hook.
 func (q *Queries) ReleaseOfHook(ctx context.Context, instance string, hookID string) error {
-	_, err := q.exec(ctx, q.releaseOfHookStmt, releaseOfHook, instance, hookID)
+	_, err := q.db.ExecContext(ctx, releaseOfHook, instance, hookID)
 	return err
 }
 
@@ -660,7 +660,7 @@ WHERE hook_id = ?2 AND id = ?3 AND instance = ''
 
 // RetryDelivery begins again. It changes nothing while a process is sending.
 func (q *Queries) RetryDelivery(ctx context.Context, nextAt *dbtype.Time, hookID string, iD string) (int64, error) {
-	result, err := q.exec(ctx, q.retryDeliveryStmt, retryDelivery, nextAt, hookID, iD)
+	result, err := q.db.ExecContext(ctx, retryDelivery, nextAt, hookID, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -672,6 +672,6 @@ UPDATE hooks SET enabled = ?1, off_reason = ?2 WHERE id = ?3
 `
 
 func (q *Queries) SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error {
-	_, err := q.exec(ctx, q.switchHookOffStmt, switchHookOff, enabled, offReason, iD)
+	_, err := q.db.ExecContext(ctx, switchHookOff, enabled, offReason, iD)
 	return err
 }

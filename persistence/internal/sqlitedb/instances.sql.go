@@ -17,7 +17,7 @@ UPDATE instances SET beats = beats + 1, beat_at = ?1 WHERE id = ?2 AND ended_at 
 
 // Beat changes nothing if the instance was ended.
 func (q *Queries) Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error) {
-	result, err := q.exec(ctx, q.beatStmt, beat, beatAt, iD)
+	result, err := q.db.ExecContext(ctx, beat, beatAt, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -30,7 +30,7 @@ UPDATE instances SET ended_at = ?1 WHERE id = ?2 AND beats = ?3 AND ended_at IS 
 
 // EndInstance changes nothing if there was another heartbeat.
 func (q *Queries) EndInstance(ctx context.Context, endedAt *dbtype.Time, iD string, beats int64) (int64, error) {
-	result, err := q.exec(ctx, q.endInstanceStmt, endInstance, endedAt, iD, beats)
+	result, err := q.db.ExecContext(ctx, endInstance, endedAt, iD, beats)
 	if err != nil {
 		return 0, err
 	}
@@ -44,7 +44,7 @@ DELETE FROM instances WHERE ended_at < ?1 OR beat_at < ?2
 // ForgetInstances deletes instances that ended before a time, or had their last heartbeat
 // before one and left nothing open, so that nobody ended them.
 func (q *Queries) ForgetInstances(ctx context.Context, before *dbtype.Time, silentSince dbtype.Time) error {
-	_, err := q.exec(ctx, q.forgetInstancesStmt, forgetInstances, before, silentSince)
+	_, err := q.db.ExecContext(ctx, forgetInstances, before, silentSince)
 	return err
 }
 
@@ -55,7 +55,7 @@ SELECT id FROM instances WHERE id = ?1 AND ended_at IS NULL
 // HoldInstance returns no row if the instance was ended. It need not lock: SQLite runs
 // one writing transaction at a time.
 func (q *Queries) HoldInstance(ctx context.Context, id string) (string, error) {
-	row := q.queryRow(ctx, q.holdInstanceStmt, holdInstance, id)
+	row := q.db.QueryRowContext(ctx, holdInstance, id)
 	var id_2 string
 	err := row.Scan(&id_2)
 	return id_2, err
@@ -74,7 +74,7 @@ type JoinInstanceParams struct {
 }
 
 func (q *Queries) JoinInstance(ctx context.Context, arg JoinInstanceParams) error {
-	_, err := q.exec(ctx, q.joinInstanceStmt, joinInstance,
+	_, err := q.db.ExecContext(ctx, joinInstance,
 		arg.ID,
 		arg.Host,
 		arg.Process,
@@ -88,7 +88,7 @@ UPDATE instances SET ended_at = ?1 WHERE id = ?2 AND ended_at IS NULL
 `
 
 func (q *Queries) LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD string) error {
-	_, err := q.exec(ctx, q.leaveInstanceStmt, leaveInstance, endedAt, iD)
+	_, err := q.db.ExecContext(ctx, leaveInstance, endedAt, iD)
 	return err
 }
 
@@ -97,7 +97,7 @@ SELECT id, host, process, beats, beat_at, started_at, ended_at FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
-	rows, err := q.query(ctx, q.listInstancesStmt, listInstances)
+	rows, err := q.db.QueryContext(ctx, listInstances)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ SELECT beats FROM instances WHERE id = ?1
 `
 
 func (q *Queries) LockInstance(ctx context.Context, id string) (int64, error) {
-	row := q.queryRow(ctx, q.lockInstanceStmt, lockInstance, id)
+	row := q.db.QueryRowContext(ctx, lockInstance, id)
 	var beats int64
 	err := row.Scan(&beats)
 	return beats, err

@@ -25,7 +25,7 @@ type ClaimLegParams struct {
 
 // ClaimLeg changes nothing if another process was faster.
 func (q *Queries) ClaimLeg(ctx context.Context, arg ClaimLegParams) (int64, error) {
-	result, err := q.exec(ctx, q.claimLegStmt, claimLeg,
+	result, err := q.db.ExecContext(ctx, claimLeg,
 		arg.NextTryAt,
 		arg.CallID,
 		arg.Generation,
@@ -46,7 +46,7 @@ WHERE hung_up_at IS NULL AND instance = ?3 AND attempts = 0
 `
 
 func (q *Queries) EndOpenLegs(ctx context.Context, endedAt *dbtype.Time, reason string, instance string) error {
-	_, err := q.exec(ctx, q.endOpenLegsStmt, endOpenLegs, endedAt, reason, instance)
+	_, err := q.db.ExecContext(ctx, endOpenLegs, endedAt, reason, instance)
 	return err
 }
 
@@ -56,7 +56,7 @@ DELETE FROM upstream_legs WHERE hung_up_at IS NOT NULL AND thread_id = ?1
 
 // EraseLegs deletes the legs of a thread that were hung up.
 func (q *Queries) EraseLegs(ctx context.Context, threadID string) error {
-	_, err := q.exec(ctx, q.eraseLegsStmt, eraseLegs, threadID)
+	_, err := q.db.ExecContext(ctx, eraseLegs, threadID)
 	return err
 }
 
@@ -68,7 +68,7 @@ WHERE call_id = ?1 AND hung_up_at IS NOT NULL
 
 // ForgetLegs deletes the legs of a call that were hung up, if its thread is deleted.
 func (q *Queries) ForgetLegs(ctx context.Context, callID string) error {
-	_, err := q.exec(ctx, q.forgetLegsStmt, forgetLegs, callID)
+	_, err := q.db.ExecContext(ctx, forgetLegs, callID)
 	return err
 }
 
@@ -81,7 +81,7 @@ WHERE hung_up_at IS NULL AND started_at < ?1
 // ForgetOldLegs deletes the legs of deleted threads that could not be hung up since a
 // time: by now the upstream has ended them by itself.
 func (q *Queries) ForgetOldLegs(ctx context.Context, before dbtype.Time) error {
-	_, err := q.exec(ctx, q.forgetOldLegsStmt, forgetOldLegs, before)
+	_, err := q.db.ExecContext(ctx, forgetOldLegs, before)
 	return err
 }
 
@@ -91,7 +91,7 @@ WHERE call_id = ?2 AND generation = ?3 AND hung_up_at IS NULL
 `
 
 func (q *Queries) LegHungUp(ctx context.Context, hungUpAt *dbtype.Time, callID string, generation int64) error {
-	_, err := q.exec(ctx, q.legHungUpStmt, legHungUp, hungUpAt, callID, generation)
+	_, err := q.db.ExecContext(ctx, legHungUp, hungUpAt, callID, generation)
 	return err
 }
 
@@ -116,7 +116,7 @@ type ListLegsToHangUpParams struct {
 // has, or its thread is gone, and the process that ended it has had the time to hang it
 // up (settled_by); after that, whenever its next attempt is due.
 func (q *Queries) ListLegsToHangUp(ctx context.Context, arg ListLegsToHangUpParams) ([]UpstreamLeg, error) {
-	rows, err := q.query(ctx, q.listLegsToHangUpStmt, listLegsToHangUp,
+	rows, err := q.db.QueryContext(ctx, listLegsToHangUp,
 		arg.Upstream,
 		arg.Now,
 		arg.SettledBy,
@@ -189,7 +189,7 @@ type SaveLegParams struct {
 // nothing if the leg belongs to another thread, and fails if the thread belongs to
 // another owner.
 func (q *Queries) SaveLeg(ctx context.Context, arg SaveLegParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveLegStmt, saveLeg,
+	result, err := q.db.ExecContext(ctx, saveLeg,
 		arg.CallID,
 		arg.Generation,
 		arg.ThreadID,

@@ -16,7 +16,7 @@ INSERT INTO rates (name, full_at) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE S
 // BeginRate locks the rate's row, adding it if needed, so that no instance deletes it
 // before TakeRate.
 func (q *Queries) BeginRate(ctx context.Context, name string, now int64) error {
-	_, err := q.exec(ctx, q.beginRateStmt, beginRate, name, now)
+	_, err := q.db.ExecContext(ctx, beginRate, name, now)
 	return err
 }
 
@@ -28,7 +28,7 @@ WHERE u.ended_at IS NULL AND u.thread_id <> ?1 AND t.owner = ?2
 
 // CountOwnersTurns counts the text turns of an owner, except on one thread.
 func (q *Queries) CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.countOwnersTurnsStmt, countOwnersTurns, threadID, owner)
+	row := q.db.QueryRowContext(ctx, countOwnersTurns, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -40,7 +40,7 @@ SELECT count(*) FROM (SELECT 1 FROM threads WHERE owner = ?1 LIMIT CAST(?2 AS bi
 
 // CountThreads counts the threads of an owner, up to max_rows.
 func (q *Queries) CountThreads(ctx context.Context, owner string, maxRows int64) (int64, error) {
-	row := q.queryRow(ctx, q.countThreadsStmt, countThreads, owner, maxRows)
+	row := q.db.QueryRowContext(ctx, countThreads, owner, maxRows)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -51,7 +51,7 @@ DELETE FROM rates WHERE full_at < ?1
 `
 
 func (q *Queries) ForgetRates(ctx context.Context, now int64) error {
-	_, err := q.exec(ctx, q.forgetRatesStmt, forgetRates, now)
+	_, err := q.db.ExecContext(ctx, forgetRates, now)
 	return err
 }
 
@@ -60,7 +60,7 @@ SELECT full_at FROM rates WHERE name = ?1
 `
 
 func (q *Queries) GetRate(ctx context.Context, name string) (int64, error) {
-	row := q.queryRow(ctx, q.getRateStmt, getRate, name)
+	row := q.db.QueryRowContext(ctx, getRate, name)
 	var full_at int64
 	err := row.Scan(&full_at)
 	return full_at, err
@@ -80,7 +80,7 @@ type ListOwnersLiveCallsRow struct {
 
 // ListOwnersLiveCalls lists the live calls of an owner, except on one thread.
 func (q *Queries) ListOwnersLiveCalls(ctx context.Context, threadID string, owner string) ([]ListOwnersLiveCallsRow, error) {
-	rows, err := q.query(ctx, q.listOwnersLiveCallsStmt, listOwnersLiveCalls, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listOwnersLiveCalls, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ SELECT CAST(?1 AS text) || CAST(?2 AS text)
 
 // LockOwner does nothing: SQLite runs one writing transaction at a time.
 func (q *Queries) LockOwner(ctx context.Context, what string, owner string) error {
-	_, err := q.exec(ctx, q.lockOwnerStmt, lockOwner, what, owner)
+	_, err := q.db.ExecContext(ctx, lockOwner, what, owner)
 	return err
 }
 
@@ -122,7 +122,7 @@ SELECT CAST(
 
 // StoredBytes sums the sizes, in bytes, of an owner's messages and images, and of what is kept for the owner's hooks.
 func (q *Queries) StoredBytes(ctx context.Context, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.storedBytesStmt, storedBytes, owner)
+	row := q.db.QueryRowContext(ctx, storedBytes, owner)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -143,7 +143,7 @@ type TakeRateParams struct {
 
 // TakeRate counts one use. If nothing is left it changes nothing.
 func (q *Queries) TakeRate(ctx context.Context, arg TakeRateParams) (int64, error) {
-	result, err := q.exec(ctx, q.takeRateStmt, takeRate,
+	result, err := q.db.ExecContext(ctx, takeRate,
 		arg.Now,
 		arg.Step,
 		arg.Name,

@@ -37,7 +37,7 @@ type FirstMessageAfterRow struct {
 
 // FirstMessageAfter passes over what calls said that began before the call.
 func (q *Queries) FirstMessageAfter(ctx context.Context, arg FirstMessageAfterParams) (FirstMessageAfterRow, error) {
-	row := q.queryRow(ctx, q.firstMessageAfterStmt, firstMessageAfter,
+	row := q.db.QueryRowContext(ctx, firstMessageAfter,
 		arg.ThreadID,
 		arg.Owner,
 		arg.AfterSeq,
@@ -73,7 +73,7 @@ type FirstOfLaterCallRow struct {
 // FirstOfLaterCall returns the first message that came after the call: of the calls that began after it, or typed after
 // it had ended. There is none as a rule: late are the words of processes that died, which others have closed.
 func (q *Queries) FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error) {
-	row := q.queryRow(ctx, q.firstOfLaterCallStmt, firstOfLaterCall, threadID, owner, callID)
+	row := q.db.QueryRowContext(ctx, firstOfLaterCall, threadID, owner, callID)
 	var i FirstOfLaterCallRow
 	err := row.Scan(&i.Seq, &i.Context)
 	return i, err
@@ -86,7 +86,7 @@ WHERE m.id = ?1 AND m.thread_id = ?2 AND t.owner = ?3
 `
 
 func (q *Queries) GetMessage(ctx context.Context, iD string, threadID string, owner string) (Message, error) {
-	row := q.queryRow(ctx, q.getMessageStmt, getMessage, iD, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getMessage, iD, threadID, owner)
 	var i Message
 	err := row.Scan(
 		&i.ID,
@@ -154,7 +154,7 @@ type InsertMessageParams struct {
 // owner the value is NULL, which the column refuses. If the id is taken it adds no row,
 // because an error would end PostgreSQL's transaction.
 func (q *Queries) InsertMessage(ctx context.Context, arg InsertMessageParams) (int64, error) {
-	result, err := q.exec(ctx, q.insertMessageStmt, insertMessage,
+	result, err := q.db.ExecContext(ctx, insertMessage,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -192,7 +192,7 @@ LIMIT 1
 `
 
 func (q *Queries) LastMessage(ctx context.Context, threadID string, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.lastMessageStmt, lastMessage, threadID, owner)
+	row := q.db.QueryRowContext(ctx, lastMessage, threadID, owner)
 	var seq int64
 	err := row.Scan(&seq)
 	return seq, err
@@ -216,7 +216,7 @@ type ListCallMessagesParams struct {
 
 // ListCallMessages lists what was said in a call.
 func (q *Queries) ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error) {
-	rows, err := q.query(ctx, q.listCallMessagesStmt, listCallMessages,
+	rows, err := q.db.QueryContext(ctx, listCallMessages,
 		arg.ThreadID,
 		arg.Owner,
 		arg.CallID,
@@ -282,7 +282,7 @@ type ListChangesParams struct {
 }
 
 func (q *Queries) ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error) {
-	rows, err := q.query(ctx, q.listChangesStmt, listChanges,
+	rows, err := q.db.QueryContext(ctx, listChanges,
 		arg.ThreadID,
 		arg.Owner,
 		arg.AfterRevision,
@@ -350,7 +350,7 @@ type ListInstructionsParams struct {
 // ListInstructions lists the system messages before a number, the newest first, as
 // ListReplay does.
 func (q *Queries) ListInstructions(ctx context.Context, arg ListInstructionsParams) ([]Message, error) {
-	rows, err := q.query(ctx, q.listInstructionsStmt, listInstructions,
+	rows, err := q.db.QueryContext(ctx, listInstructions,
 		arg.ThreadID,
 		arg.BeforeSeq,
 		arg.Owner,
@@ -415,7 +415,7 @@ type ListMessagesParams struct {
 }
 
 func (q *Queries) ListMessages(ctx context.Context, arg ListMessagesParams) ([]Message, error) {
-	rows, err := q.query(ctx, q.listMessagesStmt, listMessages,
+	rows, err := q.db.QueryContext(ctx, listMessages,
 		arg.ThreadID,
 		arg.Owner,
 		arg.AfterSeq,
@@ -477,7 +477,7 @@ LIMIT CAST(?3 AS bigint)
 // subqueries that run once, so the index returns the rows in order, and those before a
 // reset are not read.
 func (q *Queries) ListReplay(ctx context.Context, threadID string, owner string, maxRows int64) ([]Message, error) {
-	rows, err := q.query(ctx, q.listReplayStmt, listReplay, threadID, owner, maxRows)
+	rows, err := q.db.QueryContext(ctx, listReplay, threadID, owner, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -529,7 +529,7 @@ WHERE m.id = ?1 AND m.thread_id = ?2 AND t.owner = ?3
 
 // MessageSeq returns a message's number without reading its text.
 func (q *Queries) MessageSeq(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.messageSeqStmt, messageSeq, iD, threadID, owner)
+	row := q.db.QueryRowContext(ctx, messageSeq, iD, threadID, owner)
 	var seq int64
 	err := row.Scan(&seq)
 	return seq, err
@@ -551,7 +551,7 @@ type ShiftMessagesParams struct {
 
 // ShiftMessages renumbers the messages from a number on, in the same order.
 func (q *Queries) ShiftMessages(ctx context.Context, arg ShiftMessagesParams) ([]Message, error) {
-	rows, err := q.query(ctx, q.shiftMessagesStmt, shiftMessages,
+	rows, err := q.db.QueryContext(ctx, shiftMessages,
 		arg.Distance,
 		arg.FromSeq,
 		arg.ThreadID,
@@ -643,7 +643,7 @@ type UpdateMessageRow struct {
 
 // UpdateMessage returns some of what it leaves unchanged. What a later call has said, too, is that one's.
 func (q *Queries) UpdateMessage(ctx context.Context, arg UpdateMessageParams) (UpdateMessageRow, error) {
-	row := q.queryRow(ctx, q.updateMessageStmt, updateMessage,
+	row := q.db.QueryRowContext(ctx, updateMessage,
 		arg.Revision,
 		arg.Source,
 		arg.Status,

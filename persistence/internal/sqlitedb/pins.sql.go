@@ -16,7 +16,7 @@ DELETE FROM tool_pins WHERE server = ?1 AND tool = ?2
 `
 
 func (q *Queries) DeleteToolPin(ctx context.Context, server string, tool string) error {
-	_, err := q.exec(ctx, q.deleteToolPinStmt, deleteToolPin, server, tool)
+	_, err := q.db.ExecContext(ctx, deleteToolPin, server, tool)
 	return err
 }
 
@@ -25,7 +25,7 @@ SELECT server, tool, definition, pinned_at FROM tool_pins WHERE server = ?1 ORDE
 `
 
 func (q *Queries) ListToolPins(ctx context.Context, server string) ([]ToolPin, error) {
-	rows, err := q.query(ctx, q.listToolPinsStmt, listToolPins, server)
+	rows, err := q.db.QueryContext(ctx, listToolPins, server)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ type SaveToolPinParams struct {
 }
 
 func (q *Queries) SaveToolPin(ctx context.Context, arg SaveToolPinParams) error {
-	_, err := q.exec(ctx, q.saveToolPinStmt, saveToolPin,
+	_, err := q.db.ExecContext(ctx, saveToolPin,
 		arg.Server,
 		arg.Tool,
 		arg.Definition,

@@ -16,7 +16,7 @@ DELETE FROM shares WHERE shares.thread_id = (SELECT t.id FROM threads AS t WHERE
 `
 
 func (q *Queries) DeleteShare(ctx context.Context, threadID string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteShareStmt, deleteShare, threadID, owner)
+	result, err := q.db.ExecContext(ctx, deleteShare, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -28,7 +28,7 @@ DELETE FROM assistants WHERE owner = ?1
 `
 
 func (q *Queries) EraseAssistantsOf(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.eraseAssistantsOfStmt, eraseAssistantsOf, owner)
+	_, err := q.db.ExecContext(ctx, eraseAssistantsOf, owner)
 	return err
 }
 
@@ -37,7 +37,7 @@ DELETE FROM commands WHERE owner = ?1
 `
 
 func (q *Queries) EraseCommandsOf(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.eraseCommandsOfStmt, eraseCommandsOf, owner)
+	_, err := q.db.ExecContext(ctx, eraseCommandsOf, owner)
 	return err
 }
 
@@ -47,7 +47,7 @@ DELETE FROM events WHERE owner = ?1
 
 // EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
 func (q *Queries) EraseEventsOf(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.eraseEventsOfStmt, eraseEventsOf, owner)
+	_, err := q.db.ExecContext(ctx, eraseEventsOf, owner)
 	return err
 }
 
@@ -56,7 +56,7 @@ DELETE FROM hooks WHERE owner = ?1
 `
 
 func (q *Queries) EraseHooksOf(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.eraseHooksOfStmt, eraseHooksOf, owner)
+	_, err := q.db.ExecContext(ctx, eraseHooksOf, owner)
 	return err
 }
 
@@ -72,7 +72,7 @@ type FindSharedRow struct {
 }
 
 func (q *Queries) FindShared(ctx context.Context, token string) (FindSharedRow, error) {
-	row := q.queryRow(ctx, q.findSharedStmt, findShared, token)
+	row := q.db.QueryRowContext(ctx, findShared, token)
 	var i FindSharedRow
 	err := row.Scan(&i.ID, &i.Owner)
 	return i, err
@@ -85,7 +85,7 @@ WHERE s.thread_id = ?1 AND t.owner = ?2
 `
 
 func (q *Queries) GetShare(ctx context.Context, threadID string, owner string) (string, error) {
-	row := q.queryRow(ctx, q.getShareStmt, getShare, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getShare, threadID, owner)
 	var token string
 	err := row.Scan(&token)
 	return token, err
@@ -106,7 +106,7 @@ type KeepShareParams struct {
 
 // KeepShare changes nothing if the thread is shared. It fails if the thread belongs to another owner (thread_id is NULL).
 func (q *Queries) KeepShare(ctx context.Context, arg KeepShareParams) error {
-	_, err := q.exec(ctx, q.keepShareStmt, keepShare,
+	_, err := q.db.ExecContext(ctx, keepShare,
 		arg.ThreadID,
 		arg.Owner,
 		arg.Token,
@@ -121,7 +121,7 @@ UPDATE threads SET assistant_id = '', assistant_owner = '' WHERE assistant_owner
 
 // LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
 func (q *Queries) LeaveAssistantsOf(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.leaveAssistantsOfStmt, leaveAssistantsOf, owner)
+	_, err := q.db.ExecContext(ctx, leaveAssistantsOf, owner)
 	return err
 }
 
@@ -131,7 +131,7 @@ UPDATE calls SET assistant_id = '', assistant_owner = '' WHERE assistant_owner =
 
 // LeaveAssistantsOfCalls is LeaveAssistantsOf for the records of calls.
 func (q *Queries) LeaveAssistantsOfCalls(ctx context.Context, owner string) error {
-	_, err := q.exec(ctx, q.leaveAssistantsOfCallsStmt, leaveAssistantsOfCalls, owner)
+	_, err := q.db.ExecContext(ctx, leaveAssistantsOfCalls, owner)
 	return err
 }
 
@@ -143,7 +143,7 @@ ORDER BY c.started_at, c.id
 `
 
 func (q *Queries) ListCallsOf(ctx context.Context, threadID string, owner string) ([]Call, error) {
-	rows, err := q.query(ctx, q.listCallsOfStmt, listCallsOf, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listCallsOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ ORDER BY i.id
 `
 
 func (q *Queries) ListImagesOf(ctx context.Context, threadID string, owner string) ([]string, error) {
-	rows, err := q.query(ctx, q.listImagesOfStmt, listImagesOf, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listImagesOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ ORDER BY r.started_at, r.call_id
 `
 
 func (q *Queries) ListRecordingsOf(ctx context.Context, owner string) ([]Recording, error) {
-	rows, err := q.query(ctx, q.listRecordingsOfStmt, listRecordingsOf, owner)
+	rows, err := q.db.QueryContext(ctx, listRecordingsOf, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ ORDER BY r.created_at, r.id
 `
 
 func (q *Queries) ListResponsesOf(ctx context.Context, threadID string, owner string) ([]Response, error) {
-	rows, err := q.query(ctx, q.listResponsesOfStmt, listResponsesOf, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listResponsesOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ ORDER BY c.started_at, c.id
 `
 
 func (q *Queries) ListToolCallsOf(ctx context.Context, threadID string, owner string) ([]ToolCall, error) {
-	rows, err := q.query(ctx, q.listToolCallsOfStmt, listToolCallsOf, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listToolCallsOf, threadID, owner)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type ChangeQueuedParams struct {
 }
 
 func (q *Queries) ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error) {
-	result, err := q.exec(ctx, q.changeQueuedStmt, changeQueued,
+	result, err := q.db.ExecContext(ctx, changeQueued,
 		arg.State,
 		arg.Position,
 		arg.Message,
@@ -63,7 +63,7 @@ WHERE queued_messages.state = 'queued'
 
 // ClearQueued keeps what is being sent or answered.
 func (q *Queries) ClearQueued(ctx context.Context, threadID string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.clearQueuedStmt, clearQueued, threadID, owner)
+	result, err := q.db.ExecContext(ctx, clearQueued, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -76,7 +76,7 @@ SELECT count(*) FROM queued_messages WHERE state <> 'sent'
 
 // CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 func (q *Queries) CountAllUnsent(ctx context.Context) (int64, error) {
-	row := q.queryRow(ctx, q.countAllUnsentStmt, countAllUnsent)
+	row := q.db.QueryRowContext(ctx, countAllUnsent)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -89,7 +89,7 @@ WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state IN ('queued', 'sending')
 `
 
 func (q *Queries) CountQueued(ctx context.Context, threadID string, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.countQueuedStmt, countQueued, threadID, owner)
+	row := q.db.QueryRowContext(ctx, countQueued, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -103,7 +103,7 @@ WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
 
 // CountUnsent also counts what is being answered, unlike CountQueued.
 func (q *Queries) CountUnsent(ctx context.Context, threadID string, owner string) (int64, error) {
-	row := q.queryRow(ctx, q.countUnsentStmt, countUnsent, threadID, owner)
+	row := q.db.QueryRowContext(ctx, countUnsent, threadID, owner)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -116,7 +116,7 @@ WHERE queued_messages.id = ?1 AND queued_messages.state = 'queued'
 `
 
 func (q *Queries) DeleteQueued(ctx context.Context, iD string, threadID string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.deleteQueuedStmt, deleteQueued, iD, threadID, owner)
+	result, err := q.db.ExecContext(ctx, deleteQueued, iD, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -130,7 +130,7 @@ WHERE p.thread_id = ?1 AND t.owner = ?2
 `
 
 func (q *Queries) GetQueuePause(ctx context.Context, threadID string, owner string) (QueuePause, error) {
-	row := q.queryRow(ctx, q.getQueuePauseStmt, getQueuePause, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getQueuePause, threadID, owner)
 	var i QueuePause
 	err := row.Scan(
 		&i.ThreadID,
@@ -148,7 +148,7 @@ WHERE q.id = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
 
 func (q *Queries) GetQueued(ctx context.Context, iD string, threadID string, owner string) (QueuedMessage, error) {
-	row := q.queryRow(ctx, q.getQueuedStmt, getQueued, iD, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getQueued, iD, threadID, owner)
 	var i QueuedMessage
 	err := row.Scan(
 		&i.ID,
@@ -179,7 +179,7 @@ WHERE q.idempotency_key = ?1 AND q.thread_id = ?2 AND t.owner = ?3
 `
 
 func (q *Queries) GetQueuedByKey(ctx context.Context, idempotencyKey *string, threadID string, owner string) (QueuedMessage, error) {
-	row := q.queryRow(ctx, q.getQueuedByKeyStmt, getQueuedByKey, idempotencyKey, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getQueuedByKey, idempotencyKey, threadID, owner)
 	var i QueuedMessage
 	err := row.Scan(
 		&i.ID,
@@ -233,7 +233,7 @@ type InsertQueuedParams struct {
 
 // InsertQueued adds a message at the end. The caller has locked the thread's row.
 func (q *Queries) InsertQueued(ctx context.Context, arg InsertQueuedParams) (QueuedMessage, error) {
-	row := q.queryRow(ctx, q.insertQueuedStmt, insertQueued,
+	row := q.db.QueryRowContext(ctx, insertQueued,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -293,7 +293,7 @@ type ListDueQueuesRow struct {
 // something now, the most recently used first. It is for the dispatcher, not for
 // clients of the API.
 func (q *Queries) ListDueQueues(ctx context.Context, instance string, now *dbtype.Time, maxRows int64) ([]ListDueQueuesRow, error) {
-	rows, err := q.query(ctx, q.listDueQueuesStmt, listDueQueues, instance, now, maxRows)
+	rows, err := q.db.QueryContext(ctx, listDueQueues, instance, now, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +330,7 @@ type ListPausedQueuesRow struct {
 // ListPausedQueues lists the queues of all owners that are paused for one reason. It is
 // for the start of a process.
 func (q *Queries) ListPausedQueues(ctx context.Context, reason string) ([]ListPausedQueuesRow, error) {
-	rows, err := q.query(ctx, q.listPausedQueuesStmt, listPausedQueues, reason)
+	rows, err := q.db.QueryContext(ctx, listPausedQueues, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +371,7 @@ type ListQueuedParams struct {
 // ListQueued lists what is not done, in the order in which it is sent: first what was
 // begun, then what has no scheduled time, then by scheduled time.
 func (q *Queries) ListQueued(ctx context.Context, arg ListQueuedParams) ([]QueuedMessage, error) {
-	rows, err := q.query(ctx, q.listQueuedStmt, listQueued,
+	rows, err := q.db.QueryContext(ctx, listQueued,
 		arg.ThreadID,
 		arg.Owner,
 		arg.DueBy,
@@ -431,7 +431,7 @@ type PauseQueueParams struct {
 }
 
 func (q *Queries) PauseQueue(ctx context.Context, arg PauseQueueParams) error {
-	_, err := q.exec(ctx, q.pauseQueueStmt, pauseQueue,
+	_, err := q.db.ExecContext(ctx, pauseQueue,
 		arg.ThreadID,
 		arg.Owner,
 		arg.Reason,
@@ -447,7 +447,7 @@ WHERE queue_pauses.thread_id = (SELECT t.id FROM threads AS t WHERE t.id = ?1 AN
 `
 
 func (q *Queries) ResumeQueue(ctx context.Context, threadID string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.resumeQueueStmt, resumeQueue, threadID, owner)
+	result, err := q.db.ExecContext(ctx, resumeQueue, threadID, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -468,7 +468,7 @@ type TitleQueuedParams struct {
 }
 
 func (q *Queries) TitleQueued(ctx context.Context, arg TitleQueuedParams) (int64, error) {
-	result, err := q.exec(ctx, q.titleQueuedStmt, titleQueued,
+	result, err := q.db.ExecContext(ctx, titleQueued,
 		arg.Title,
 		arg.ID,
 		arg.ThreadID,

@@ -16,7 +16,7 @@ DELETE FROM recordings WHERE call_id = ?1
 `
 
 func (q *Queries) DeleteRecording(ctx context.Context, callID string) error {
-	_, err := q.exec(ctx, q.deleteRecordingStmt, deleteRecording, callID)
+	_, err := q.db.ExecContext(ctx, deleteRecording, callID)
 	return err
 }
 
@@ -28,7 +28,7 @@ WHERE r.call_id = ?1 AND t.owner = ?2
 `
 
 func (q *Queries) GetRecording(ctx context.Context, callID string, owner string) (Recording, error) {
-	row := q.queryRow(ctx, q.getRecordingStmt, getRecording, callID, owner)
+	row := q.db.QueryRowContext(ctx, getRecording, callID, owner)
 	var i Recording
 	err := row.Scan(
 		&i.CallID,
@@ -50,7 +50,7 @@ LIMIT CAST(?2 AS bigint)
 
 // ListRecordingsOver returns recordings whose call or thread was deleted, or that began too long ago.
 func (q *Queries) ListRecordingsOver(ctx context.Context, before dbtype.Time, maxRows int64) ([]string, error) {
-	rows, err := q.query(ctx, q.listRecordingsOverStmt, listRecordingsOver, before, maxRows)
+	rows, err := q.db.QueryContext(ctx, listRecordingsOver, before, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ type SaveRecordingParams struct {
 }
 
 func (q *Queries) SaveRecording(ctx context.Context, arg SaveRecordingParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveRecordingStmt, saveRecording,
+	result, err := q.db.ExecContext(ctx, saveRecording,
 		arg.StartedAt,
 		arg.DurationMs,
 		arg.Bytes,

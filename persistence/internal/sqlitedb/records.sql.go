@@ -18,7 +18,7 @@ WHERE c.id = ?1 AND t.owner = ?2
 `
 
 func (q *Queries) GetCall(ctx context.Context, iD string, owner string) (Call, error) {
-	row := q.queryRow(ctx, q.getCallStmt, getCall, iD, owner)
+	row := q.db.QueryRowContext(ctx, getCall, iD, owner)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -56,7 +56,7 @@ WHERE c.thread_id = ?1 AND t.owner = ?2 AND c.ended_at IS NULL
 `
 
 func (q *Queries) GetLiveCall(ctx context.Context, threadID string, owner string) (Call, error) {
-	row := q.queryRow(ctx, q.getLiveCallStmt, getLiveCall, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getLiveCall, threadID, owner)
 	var i Call
 	err := row.Scan(
 		&i.ID,
@@ -97,7 +97,7 @@ LIMIT 1
 
 // GetToolCall returns the latest call with this id, which comes from the model.
 func (q *Queries) GetToolCall(ctx context.Context, threadID string, owner string, toolCallID string) (ToolCall, error) {
-	row := q.queryRow(ctx, q.getToolCallStmt, getToolCall, threadID, owner, toolCallID)
+	row := q.db.QueryRowContext(ctx, getToolCall, threadID, owner, toolCallID)
 	var i ToolCall
 	err := row.Scan(
 		&i.ID,
@@ -127,7 +127,7 @@ ORDER BY c.started_at, c.id
 `
 
 func (q *Queries) ListWaitingToolCalls(ctx context.Context, threadID string, owner string) ([]ToolCall, error) {
-	rows, err := q.query(ctx, q.listWaitingToolCallsStmt, listWaitingToolCalls, threadID, owner)
+	rows, err := q.db.QueryContext(ctx, listWaitingToolCalls, threadID, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ type SaveCallParams struct {
 // (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
 // the caller has locked.
 func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveCallStmt, saveCall,
+	result, err := q.db.ExecContext(ctx, saveCall,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -287,7 +287,7 @@ type SaveResponseParams struct {
 }
 
 func (q *Queries) SaveResponse(ctx context.Context, arg SaveResponseParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveResponseStmt, saveResponse,
+	result, err := q.db.ExecContext(ctx, saveResponse,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,
@@ -356,7 +356,7 @@ type SaveToolCallParams struct {
 }
 
 func (q *Queries) SaveToolCall(ctx context.Context, arg SaveToolCallParams) (int64, error) {
-	result, err := q.exec(ctx, q.saveToolCallStmt, saveToolCall,
+	result, err := q.db.ExecContext(ctx, saveToolCall,
 		arg.ID,
 		arg.ThreadID,
 		arg.Owner,

@@ -17,7 +17,7 @@ WHERE outcome = '' AND instance = ?3
 `
 
 func (q *Queries) CloseOpenApprovals(ctx context.Context, outcome string, answeredAt *dbtype.Time, instance string) error {
-	_, err := q.exec(ctx, q.closeOpenApprovalsStmt, closeOpenApprovals, outcome, answeredAt, instance)
+	_, err := q.db.ExecContext(ctx, closeOpenApprovals, outcome, answeredAt, instance)
 	return err
 }
 
@@ -27,7 +27,7 @@ WHERE ended_at IS NULL AND instance = ?3
 `
 
 func (q *Queries) EndOpenCalls(ctx context.Context, endedAt *dbtype.Time, endReason string, instance string) error {
-	_, err := q.exec(ctx, q.endOpenCallsStmt, endOpenCalls, endedAt, endReason, instance)
+	_, err := q.db.ExecContext(ctx, endOpenCalls, endedAt, endReason, instance)
 	return err
 }
 
@@ -36,7 +36,7 @@ DELETE FROM turns WHERE ended_at IS NULL AND instance = ?1
 `
 
 func (q *Queries) EndOpenTurns(ctx context.Context, instance string) error {
-	_, err := q.exec(ctx, q.endOpenTurnsStmt, endOpenTurns, instance)
+	_, err := q.db.ExecContext(ctx, endOpenTurns, instance)
 	return err
 }
 
@@ -46,7 +46,7 @@ WHERE status = 'in_progress' AND instance = ?3
 `
 
 func (q *Queries) FailOpenResponses(ctx context.Context, statusReason string, finishedAt *dbtype.Time, instance string) error {
-	_, err := q.exec(ctx, q.failOpenResponsesStmt, failOpenResponses, statusReason, finishedAt, instance)
+	_, err := q.db.ExecContext(ctx, failOpenResponses, statusReason, finishedAt, instance)
 	return err
 }
 
@@ -56,7 +56,7 @@ WHERE status = 'running' AND instance = ?3
 `
 
 func (q *Queries) FailOpenToolCalls(ctx context.Context, error string, finishedAt *dbtype.Time, instance string) error {
-	_, err := q.exec(ctx, q.failOpenToolCallsStmt, failOpenToolCalls, error, finishedAt, instance)
+	_, err := q.db.ExecContext(ctx, failOpenToolCalls, error, finishedAt, instance)
 	return err
 }
 
@@ -65,7 +65,7 @@ SELECT owner FROM threads WHERE id = ?1
 `
 
 func (q *Queries) GetOwner(ctx context.Context, id string) (string, error) {
-	row := q.queryRow(ctx, q.getOwnerStmt, getOwner, id)
+	row := q.db.QueryRowContext(ctx, getOwner, id)
 	var owner string
 	err := row.Scan(&owner)
 	return owner, err
@@ -76,7 +76,7 @@ SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, read
 `
 
 func (q *Queries) ListOpenCalls(ctx context.Context, instance string) ([]Call, error) {
-	rows, err := q.query(ctx, q.listOpenCallsStmt, listOpenCalls, instance)
+	rows, err := q.db.QueryContext(ctx, listOpenCalls, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ SELECT l.instance FROM upstream_legs AS l WHERE l.hung_up_at IS NULL AND l.attem
 // cover all owners: they are for recovery, not for clients of the API. SQLite does not see
 // that what is being sent is not sent yet, and has an index only of that.
 func (q *Queries) ListOpenInstances(ctx context.Context) ([]string, error) {
-	rows, err := q.query(ctx, q.listOpenInstancesStmt, listOpenInstances)
+	rows, err := q.db.QueryContext(ctx, listOpenInstances)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ ORDER BY m.thread_id, m.seq
 
 // ListOpenMessages includes finished messages with a running tool call.
 func (q *Queries) ListOpenMessages(ctx context.Context, instance string) ([]Message, error) {
-	rows, err := q.query(ctx, q.listOpenMessagesStmt, listOpenMessages, instance)
+	rows, err := q.db.QueryContext(ctx, listOpenMessages, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +229,6 @@ WHERE state = 'sending' AND instance = ?1
 
 // RequeueOpen puts what was not sent back at the head of its queue.
 func (q *Queries) RequeueOpen(ctx context.Context, instance string) error {
-	_, err := q.exec(ctx, q.requeueOpenStmt, requeueOpen, instance)
+	_, err := q.db.ExecContext(ctx, requeueOpen, instance)
 	return err
 }

@@ -51,7 +51,7 @@ type ListThreadsParams struct {
 // finished. A thread is asked for a word in the index, which knows words of three letters
 // and more, and in what is not in the index yet.
 func (q *Queries) ListThreads(ctx context.Context, arg ListThreadsParams) ([]Thread, error) {
-	rows, err := q.query(ctx, q.listThreadsStmt, listThreads,
+	rows, err := q.db.QueryContext(ctx, listThreads,
 		arg.Owner,
 		arg.Before,
 		arg.BeforeID,
@@ -148,7 +148,7 @@ type MessagesWithWordParams struct {
 // lower case): not all of a common one, but those of the threads that are in use, or
 // were begun last.
 func (q *Queries) MessagesWithWord(ctx context.Context, arg MessagesWithWordParams) ([]string, error) {
-	rows, err := q.query(ctx, q.messagesWithWordStmt, messagesWithWord,
+	rows, err := q.db.QueryContext(ctx, messagesWithWord,
 		arg.Word,
 		arg.ExceptThread,
 		arg.Owner,
@@ -208,7 +208,7 @@ type SearchMessagesRow struct {
 // threads, first what holds most of the words (a JSON array of words in lower case), then
 // the latest.
 func (q *Queries) SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error) {
-	rows, err := q.query(ctx, q.searchMessagesStmt, searchMessages,
+	rows, err := q.db.QueryContext(ctx, searchMessages,
 		arg.Words,
 		arg.Ids,
 		arg.Owner,
@@ -282,7 +282,7 @@ SELECT '' WHERE length(CAST(?2 AS text)) < 3 OR (SELECT count(h.number) FROM hit
 // Each thread takes one step in the index, however often it has the word; what is not in
 // the index yet is read.
 func (q *Queries) ThreadsWithWord(ctx context.Context, owner string, word string, maxRows int64) ([]string, error) {
-	rows, err := q.query(ctx, q.threadsWithWordStmt, threadsWithWord, owner, word, maxRows)
+	rows, err := q.db.QueryContext(ctx, threadsWithWord, owner, word, maxRows)
 	if err != nil {
 		return nil, err
 	}

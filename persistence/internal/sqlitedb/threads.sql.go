@@ -28,7 +28,7 @@ type CreateThreadParams struct {
 
 // CreateThread changes nothing if there is a thread with this id, whoever owns it.
 func (q *Queries) CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error) {
-	result, err := q.exec(ctx, q.createThreadStmt, createThread,
+	result, err := q.db.ExecContext(ctx, createThread,
 		arg.ID,
 		arg.Owner,
 		arg.Title,
@@ -48,7 +48,7 @@ UPDATE threads SET owner = '', title = '', search_title = '' WHERE id = ?1 AND o
 
 // DisownThread hides a thread from everybody until it is erased.
 func (q *Queries) DisownThread(ctx context.Context, iD string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.disownThreadStmt, disownThread, iD, owner)
+	result, err := q.db.ExecContext(ctx, disownThread, iD, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -72,7 +72,7 @@ type DrawSeqParams struct {
 // also counts as use of the thread. It locks the thread's row until the end of the
 // transaction, so numbers become visible in order.
 func (q *Queries) DrawSeq(ctx context.Context, arg DrawSeqParams) (Thread, error) {
-	row := q.queryRow(ctx, q.drawSeqStmt, drawSeq,
+	row := q.db.QueryRowContext(ctx, drawSeq,
 		arg.Amount,
 		arg.UsedAt,
 		arg.ID,
@@ -103,7 +103,7 @@ DELETE FROM images WHERE id IN (SELECT r.id FROM images AS r WHERE r.thread_id =
 `
 
 func (q *Queries) EraseImages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
-	result, err := q.exec(ctx, q.eraseImagesStmt, eraseImages, threadID, maxRows)
+	result, err := q.db.ExecContext(ctx, eraseImages, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -115,7 +115,7 @@ DELETE FROM messages WHERE id IN (SELECT m.id FROM messages AS m WHERE m.thread_
 `
 
 func (q *Queries) EraseMessages(ctx context.Context, threadID string, maxRows int64) (int64, error) {
-	result, err := q.exec(ctx, q.eraseMessagesStmt, eraseMessages, threadID, maxRows)
+	result, err := q.db.ExecContext(ctx, eraseMessages, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -127,7 +127,7 @@ DELETE FROM responses WHERE id IN (SELECT r.id FROM responses AS r WHERE r.threa
 `
 
 func (q *Queries) EraseResponses(ctx context.Context, threadID string, maxRows int64) (int64, error) {
-	result, err := q.exec(ctx, q.eraseResponsesStmt, eraseResponses, threadID, maxRows)
+	result, err := q.db.ExecContext(ctx, eraseResponses, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +140,7 @@ DELETE FROM threads WHERE id = ?1 AND owner = ''
 
 // EraseThread also deletes what there are only few of.
 func (q *Queries) EraseThread(ctx context.Context, id string) error {
-	_, err := q.exec(ctx, q.eraseThreadStmt, eraseThread, id)
+	_, err := q.db.ExecContext(ctx, eraseThread, id)
 	return err
 }
 
@@ -149,7 +149,7 @@ DELETE FROM tool_calls WHERE id IN (SELECT r.id FROM tool_calls AS r WHERE r.thr
 `
 
 func (q *Queries) EraseToolCalls(ctx context.Context, threadID string, maxRows int64) (int64, error) {
-	result, err := q.exec(ctx, q.eraseToolCallsStmt, eraseToolCalls, threadID, maxRows)
+	result, err := q.db.ExecContext(ctx, eraseToolCalls, threadID, maxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ WHERE threads.id = ?1 AND threads.owner = ?2 AND threads.updated_at < ?3
 // ExpireThread is DisownThread for a thread that ListExpired has listed. It changes
 // nothing if the thread has been used since.
 func (q *Queries) ExpireThread(ctx context.Context, iD string, owner string, before dbtype.Time) (int64, error) {
-	result, err := q.exec(ctx, q.expireThreadStmt, expireThread, iD, owner, before)
+	result, err := q.db.ExecContext(ctx, expireThread, iD, owner, before)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +178,7 @@ SELECT id, owner, title, next_seq, context, created_at, updated_at, search_title
 `
 
 func (q *Queries) GetThread(ctx context.Context, iD string, owner string) (Thread, error) {
-	row := q.queryRow(ctx, q.getThreadStmt, getThread, iD, owner)
+	row := q.db.QueryRowContext(ctx, getThread, iD, owner)
 	var i Thread
 	err := row.Scan(
 		&i.ID,
@@ -205,7 +205,7 @@ UPDATE threads SET updated_at = ?1 WHERE id = ?2 AND owner = ''
 
 // HoldErased makes processes that erase the same thread take turns.
 func (q *Queries) HoldErased(ctx context.Context, updatedAt dbtype.Time, iD string) (int64, error) {
-	result, err := q.exec(ctx, q.holdErasedStmt, holdErased, updatedAt, iD)
+	result, err := q.db.ExecContext(ctx, holdErased, updatedAt, iD)
 	if err != nil {
 		return 0, err
 	}
@@ -217,7 +217,7 @@ SELECT id FROM threads WHERE owner = '' LIMIT 100
 `
 
 func (q *Queries) ListErased(ctx context.Context) ([]string, error) {
-	rows, err := q.query(ctx, q.listErasedStmt, listErased)
+	rows, err := q.db.QueryContext(ctx, listErased)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ type ListExpiredRow struct {
 // ListExpired lists threads that nobody has used since a time and that have no live call
 // and no running turn, of one assistant or, with an empty id, of all; after one of them.
 func (q *Queries) ListExpired(ctx context.Context, arg ListExpiredParams) ([]ListExpiredRow, error) {
-	rows, err := q.query(ctx, q.listExpiredStmt, listExpired,
+	rows, err := q.db.QueryContext(ctx, listExpired,
 		arg.Before,
 		arg.AssistantID,
 		arg.After,
@@ -323,7 +323,7 @@ type LockOpenThreadsRow struct {
 }
 
 func (q *Queries) LockOpenThreads(ctx context.Context, instance string) ([]LockOpenThreadsRow, error) {
-	rows, err := q.query(ctx, q.lockOpenThreadsStmt, lockOpenThreads, instance)
+	rows, err := q.db.QueryContext(ctx, lockOpenThreads, instance)
 	if err != nil {
 		return nil, err
 	}
@@ -351,7 +351,7 @@ SELECT id FROM threads WHERE id = ?1 AND owner = ?2
 
 // LockThread need not lock: SQLite runs one writing transaction at a time.
 func (q *Queries) LockThread(ctx context.Context, iD string, owner string) (string, error) {
-	row := q.queryRow(ctx, q.lockThreadStmt, lockThread, iD, owner)
+	row := q.db.QueryRowContext(ctx, lockThread, iD, owner)
 	var id string
 	err := row.Scan(&id)
 	return id, err
@@ -372,7 +372,7 @@ type RenameThreadParams struct {
 }
 
 func (q *Queries) RenameThread(ctx context.Context, arg RenameThreadParams) (Thread, error) {
-	row := q.queryRow(ctx, q.renameThreadStmt, renameThread,
+	row := q.db.QueryRowContext(ctx, renameThread,
 		arg.Title,
 		arg.TitleBy,
 		arg.SearchTitle,
@@ -404,7 +404,7 @@ UPDATE threads SET context = context + 1, reset_seq = next_seq WHERE id = ?1 AND
 `
 
 func (q *Queries) ResetThread(ctx context.Context, iD string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.resetThreadStmt, resetThread, iD, owner)
+	result, err := q.db.ExecContext(ctx, resetThread, iD, owner)
 	if err != nil {
 		return 0, err
 	}
@@ -427,7 +427,7 @@ type SuggestTitleParams struct {
 
 // SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 func (q *Queries) SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error) {
-	result, err := q.exec(ctx, q.suggestTitleStmt, suggestTitle,
+	result, err := q.db.ExecContext(ctx, suggestTitle,
 		arg.Title,
 		arg.TitleBy,
 		arg.SearchTitle,

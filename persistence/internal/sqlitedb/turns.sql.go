@@ -32,7 +32,7 @@ type ClaimTurnParams struct {
 
 // ClaimTurn changes nothing while another turn runs on the thread.
 func (q *Queries) ClaimTurn(ctx context.Context, arg ClaimTurnParams) (int64, error) {
-	result, err := q.exec(ctx, q.claimTurnStmt, claimTurn,
+	result, err := q.db.ExecContext(ctx, claimTurn,
 		arg.ThreadID,
 		arg.Owner,
 		arg.ID,
@@ -59,7 +59,7 @@ type CloseTextApprovalsParams struct {
 }
 
 func (q *Queries) CloseTextApprovals(ctx context.Context, arg CloseTextApprovalsParams) error {
-	_, err := q.exec(ctx, q.closeTextApprovalsStmt, closeTextApprovals,
+	_, err := q.db.ExecContext(ctx, closeTextApprovals,
 		arg.Outcome,
 		arg.AnsweredAt,
 		arg.ThreadID,
@@ -82,7 +82,7 @@ type EndTurnParams struct {
 }
 
 func (q *Queries) EndTurn(ctx context.Context, arg EndTurnParams) (int64, error) {
-	result, err := q.exec(ctx, q.endTurnStmt, endTurn,
+	result, err := q.db.ExecContext(ctx, endTurn,
 		arg.EndedAt,
 		arg.ID,
 		arg.ThreadID,
@@ -108,7 +108,7 @@ type FailTextResponsesParams struct {
 }
 
 func (q *Queries) FailTextResponses(ctx context.Context, arg FailTextResponsesParams) error {
-	_, err := q.exec(ctx, q.failTextResponsesStmt, failTextResponses,
+	_, err := q.db.ExecContext(ctx, failTextResponses,
 		arg.StatusReason,
 		arg.FinishedAt,
 		arg.ThreadID,
@@ -131,7 +131,7 @@ type FailTextToolCallsParams struct {
 }
 
 func (q *Queries) FailTextToolCalls(ctx context.Context, arg FailTextToolCallsParams) error {
-	_, err := q.exec(ctx, q.failTextToolCallsStmt, failTextToolCalls,
+	_, err := q.db.ExecContext(ctx, failTextToolCalls,
 		arg.Error,
 		arg.FinishedAt,
 		arg.ThreadID,
@@ -147,7 +147,7 @@ WHERE s.thread_id = ?1 AND t.owner = ?2
 `
 
 func (q *Queries) GetTextSession(ctx context.Context, threadID string, owner string) (TextSession, error) {
-	row := q.queryRow(ctx, q.getTextSessionStmt, getTextSession, threadID, owner)
+	row := q.db.QueryRowContext(ctx, getTextSession, threadID, owner)
 	var i TextSession
 	err := row.Scan(
 		&i.ThreadID,
@@ -168,7 +168,7 @@ WHERE u.thread_id = ?1 AND t.owner = ?2
 
 // LastTurn returns the text turn that runs on a thread, or ran last.
 func (q *Queries) LastTurn(ctx context.Context, threadID string, owner string) (Turn, error) {
-	row := q.queryRow(ctx, q.lastTurnStmt, lastTurn, threadID, owner)
+	row := q.db.QueryRowContext(ctx, lastTurn, threadID, owner)
 	var i Turn
 	err := row.Scan(
 		&i.ThreadID,
@@ -202,7 +202,7 @@ type SaveTextSessionParams struct {
 }
 
 func (q *Queries) SaveTextSession(ctx context.Context, arg SaveTextSessionParams) error {
-	_, err := q.exec(ctx, q.saveTextSessionStmt, saveTextSession,
+	_, err := q.db.ExecContext(ctx, saveTextSession,
 		arg.ThreadID,
 		arg.Owner,
 		arg.Provider,
@@ -221,7 +221,7 @@ WHERE turns.ended_at IS NULL
 `
 
 func (q *Queries) StopTurn(ctx context.Context, stopAskedAt *dbtype.Time, threadID string, owner string) (int64, error) {
-	result, err := q.exec(ctx, q.stopTurnStmt, stopTurn, stopAskedAt, threadID, owner)
+	result, err := q.db.ExecContext(ctx, stopTurn, stopAskedAt, threadID, owner)
 	if err != nil {
 		return 0, err
 	}

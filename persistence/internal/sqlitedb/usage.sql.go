@@ -55,7 +55,7 @@ type UsageByDayRow struct {
 // first. priced counts the responses whose cost is known, unpriced those that used
 // tokens of unknown price.
 func (q *Queries) UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error) {
-	rows, err := q.query(ctx, q.usageByDayStmt, usageByDay,
+	rows, err := q.db.QueryContext(ctx, usageByDay,
 		arg.Owner,
 		arg.Since,
 		arg.Before,

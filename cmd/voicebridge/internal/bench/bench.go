@@ -54,6 +54,10 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	if err := r.open(c, n); err != nil {
 		return round, err
 	}
+	keptIdle, err := r.kept(c)
+	if err != nil {
+		return round, err
+	}
 	idle, usageErr := r.bridge.usage()
 	if err := r.dial(n); err != nil {
 		return round, err
@@ -79,8 +83,13 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 
 	stop()
 	r.all.Wait()
+	kept, err := r.kept(c)
+	if err != nil {
+		return round, err
+	}
 	l := r.load
 	round = Round{Calls: n, Audio: l.audio.path(), Words: l.words.path(), Ready: l.ready.path()}
+	round.KeptPerCall = perCall(kept-keptIdle, n)
 	round.LateP99 = l.late.path().P99
 	if usageErr == nil {
 		round.Bridge = newProcess(n, idle, before, after, seconds)

@@ -6,10 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -39,8 +43,10 @@ type Command struct {
 
 // bridge is the running process.
 type bridge struct {
-	cmd    *exec.Cmd
-	url    string
+	cmd *exec.Cmd
+	url string
+	// heap is where its heap profile is.
+	heap   string
 	dir    string
 	stop   context.CancelFunc
 	log    bytes.Buffer  // read it when the process has ended
@@ -55,14 +61,19 @@ func startBridge(ctx context.Context, c Command, base string, calls int) (*bridg
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the bridge: %w", err)
 	}
-	b := &bridge{dir: dir, exited: make(chan struct{})}
+	metrics, err := freeAddress(ctx)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	heap := "http://" + metrics + "/debug/pprof/heap?gc=1&debug=1"
+	b := &bridge{dir: dir, heap: heap, exited: make(chan struct{})}
 	// It lives until close, even if ctx ends: calls are hung up first.
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	b.stop = stop
 	b.cmd = exec.CommandContext(running, c.Path, c.Args...)
 	b.cmd.Dir, b.cmd.Stderr = dir, &b.log
 	database := "DATABASE_URL=" + cmp.Or(c.Database, "sqlite:load.db")
-	b.cmd.Env = append(append(settings(base, calls), database), c.Environ...)
+	b.cmd.Env = append(append(settings(base, calls), database, "VOICEBRIDGE_METRICS__LISTEN="+metrics), c.Environ...)
 	b.cmd.WaitDelay = stopTimeout
 	b.cmd.Cancel = func() error {
 		if b.cmd.Process.Signal(syscall.SIGTERM) != nil {
@@ -97,6 +108,15 @@ func settings(base string, calls int) []string {
 		return append(out, fmt.Sprintf(upstream, base))
 	}
 	return append(out, "VOICEBRIDGE_UPSTREAM=openai", "OPENAI_BASE_URL="+base)
+}
+
+// freeAddress returns an address of loopback on which nobody listens.
+func freeAddress(ctx context.Context) (string, error) {
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return ln.Addr().String(), ln.Close()
 }
 
 // firstOutput takes what a process prints first.
@@ -143,6 +163,33 @@ func (b *bridge) close(err error) error {
 type usage struct {
 	cpu time.Duration // user and system time of all threads
 	rss int64         // resident memory in KiB
+}
+
+// inUse finds in a heap profile what is in use after a collection: objects on the heap, and stacks.
+var inUse = regexp.MustCompile(`(?m)^# (?:HeapAlloc|Stack) = (\d+)`)
+
+// kept returns how many KiB the bridge keeps: its live objects and its stacks. Unlike resident memory it has no garbage
+// and no memory that is only reserved.
+func (b *bridge) kept(ctx context.Context) (int64, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.heap, http.NoBody)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the heap: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the heap: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	profile, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, fmt.Errorf("read the heap: %w", err)
+	}
+	var total int64
+	for _, found := range inUse.FindAllSubmatch(profile, -1) {
+		n, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
+		total += n
+	}
+	return total >> 10, nil
 }
 
 // usage returns what the bridge has used so far, according to /proc. It fails on systems other than Linux.

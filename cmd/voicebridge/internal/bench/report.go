@@ -24,6 +24,8 @@ type Config struct {
 	Socket bool
 	// Record has the calls recorded.
 	Record bool
+	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then.
+	Kept bool
 	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -85,6 +87,8 @@ type Round struct {
 	Ready Path `json:"ready"`
 	// Bridge is nil where the system does not report what processes use.
 	Bridge *Process `json:"bridge"`
+	// KeptPerCall is how many KiB of objects and stacks each call keeps, if that was measured.
+	KeptPerCall float64 `json:"kept_kib_per_call,omitempty"`
 	// LateP99 is how far the load generator was behind its schedule, in µs.
 	LateP99 float64 `json:"generator_late_p99_us"`
 }
@@ -121,9 +125,11 @@ func newProcess(calls int, idle, before, after usage, seconds float64) *Process 
 	cpu := 100 * (after.cpu - before.cpu).Seconds() / seconds
 	return &Process{
 		CPU: round(cpu, 2), CPUPerCall: round(cpu/float64(calls), 3), IdleRSS: idle.rss, RSS: after.rss,
-		RSSPerCall: round(float64(after.rss-idle.rss)/float64(calls), 1),
+		RSSPerCall: perCall(after.rss-idle.rss, calls),
 	}
 }
+
+func perCall(kib int64, calls int) float64 { return round(float64(kib)/float64(calls), 1) }
 
 func (m *meter) path() Path {
 	m.mu.Lock()

@@ -170,6 +170,18 @@ func (r *rig) setUp(c *call) (err error) {
 	}
 }
 
+// kept returns how many KiB the bridge keeps, if that is measured.
+func (r *rig) kept(c Config) (int64, error) {
+	if !c.Kept {
+		return 0, nil
+	}
+	// Pools let go of what they have at the second collection.
+	if _, err := r.bridge.kept(r.alive); err != nil {
+		return 0, err
+	}
+	return r.bridge.kept(r.alive)
+}
+
 // send has all calls send until ctx ends.
 func (r *rig) send(ctx context.Context, events int) {
 	var audio, words []func()

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"voicebridge/assistant"
 	"voicebridge/assistant/schema"
@@ -42,7 +44,9 @@ type Setting struct {
 }
 
 // Settings returns all settings, each group before its own.
-func Settings() []Setting { return settingsIn("", reflect.TypeFor[Config]()) }
+func Settings() []Setting { return slices.Clone(settings()) }
+
+var settings = sync.OnceValue(func() []Setting { return settingsIn("", reflect.TypeFor[Config]()) })
 
 func settingsIn(path string, group reflect.Type) (out []Setting) {
 	for name, f := range rules().Fields(group) {
@@ -63,7 +67,7 @@ func IsGroup(t reflect.Type) bool { return rules().IsGroup(t) }
 
 // settingOf returns the field that a key sets.
 func settingOf(key string) (f reflect.StructField, ok bool) {
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		if s.Key == key && !strings.Contains(key, "[") {
 			return s.Field, true
 		}

@@ -15,7 +15,7 @@ const prefix = "VOICEBRIDGE_"
 // capitals, its parts joined by two underscores.
 var variables = func() map[string]string {
 	out := map[string]string{}
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		for _, name := range names(s.Field) {
 			out[name] = s.Key
 		}
@@ -115,7 +115,7 @@ func noSetting(key string, written func(key string) string) error {
 			return errors.New(why)
 		}
 	}
-	for _, s := range Settings() {
+	for _, s := range settings() {
 		switch {
 		case s.Key == key:
 			return errors.New("write it as a group that has the rest inside, without the dot")
