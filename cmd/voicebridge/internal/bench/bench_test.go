@@ -57,7 +57,7 @@ func TestBridgeThatFails(t *testing.T) {
 		"it says too much":     {"/bin/sh", "head -c 20000 /dev/zero; exec sleep 600", []string{"and no address"}},
 		"it is not there":      {"/does/not/exist", "", []string{"no such file"}},
 		"it refuses calls":     {"/bin/sh", "echo lost the key >&2; " + open + "exec sleep 600", []string{"connection refused", "lost the key"}},
-		"it dies with a call":  {"/bin/sh", open + "exit 4", []string{"exit status 4"}},
+		"it dies with a call":  {"/bin/sh", "trap '' TERM; " + open + "exit 4", []string{"exit status 4"}},
 		"it has its settings": {
 			"/bin/sh", "env >&2; exit 1",
 			[]string{"LIMITS__MAX_CALLS=17", "DATABASE_URL=sqlite:load.db", "OPENAI_BASE_URL=http://127", "EXTRA=extra"},
