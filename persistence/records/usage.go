@@ -3,7 +3,6 @@ package records
 import (
 	"context"
 	"fmt"
-	"math"
 	"time"
 
 	"voicebridge/persistence/internal/database"
@@ -72,6 +71,3 @@ func (s *Store) UsageByDay(ctx context.Context, owner string, first, last time.T
 
 // midnight returns the beginning of a time's UTC day.
 func midnight(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
-
-// microdollars removes the rounding noise of floating-point sums.
-func microdollars(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }
