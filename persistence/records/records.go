@@ -5,6 +5,7 @@ package records
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"voicebridge/persistence/internal/database"
@@ -212,3 +213,6 @@ func (s *Store) Responses(ctx context.Context, key thread.Key) ([]Response, erro
 	responses, err := database.Rows(rows, err, responseFromRow)
 	return responses, s.db.Fail("list responses", err)
 }
+
+// microdollars removes the rounding noise of floating-point sums.
+func microdollars(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }

@@ -24,7 +24,7 @@ const apart = {
 // What is loaded with the page: the framework, and all but what is drawn only when it is asked for.
 const isBase = (id: string) =>
   /node_modules\/(svelte|esm-env|clsx)\//.test(id) ||
-  /\/src\/(base|words\/(?!catalogue\/(?!page\.ts\?en)|charts|product|sight)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments)|view\/thread\/Empty)/.test(id);
+  /\/src\/(base|words\/(?!catalogue\/(?!page\.ts\?en)|charts|product|sight|ending)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments)|view\/thread\/Empty)/.test(id);
 
 // The build is committed, so its files have fixed names: a change shows as a
 // change, not as a new file. The server revalidates them by ETag.

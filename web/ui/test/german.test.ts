@@ -3,6 +3,8 @@ import { words as de } from '../src/words/catalogue/page?de';
 import { words as en } from '../src/words/catalogue/page?en';
 import { words as chartsDe } from '../src/words/catalogue/charts?de';
 import { words as charts } from '../src/words/catalogue/charts?en';
+import { words as endingDe } from '../src/words/catalogue/ending?de';
+import { words as ending } from '../src/words/catalogue/ending?en';
 import { words as productDe } from '../src/words/catalogue/product?de';
 import { words as product } from '../src/words/catalogue/product?en';
 import { words as sightDe } from '../src/words/catalogue/sight?de';
@@ -20,7 +22,7 @@ function textsOf(value: unknown, path = ''): [string, string][] {
 }
 
 it('the German is complete', () => {
-  const [english, german] = [new Map(textsOf({ ...en, charts, product, sight })), new Map(textsOf({ ...de, charts: chartsDe, product: productDe, sight: sightDe }))];
+  const [english, german] = [new Map(textsOf({ ...en, charts, product, sight, ending })), new Map(textsOf({ ...de, charts: chartsDe, product: productDe, sight: sightDe, ending: endingDe }))];
   // The server's own words are English already where the page has none for them.
   const missing = [...english.keys()].filter((path) => !german.has(path));
   expect(missing).toEqual([]);

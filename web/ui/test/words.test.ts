@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
-import { endingWords, errorEventWords, httpWords, isBadEnding, microphoneError, toolTitle } from '../src/words/say';
+import { endingWords, isBadEnding } from '../src/words/ending';
+import { errorEventWords, httpWords, microphoneError, toolTitle } from '../src/words/say';
 import { clock, compact, number, percentage } from '../src/words/format';
 import { language } from '../src/words/language.svelte';
 import { levelOf } from '../src/device/meter';

@@ -7,7 +7,7 @@ import type { Approval } from '../message/live';
 import { readMessage, type Message } from '../message/message';
 import { money } from '../words/format';
 import { t } from '../words/language.svelte';
-import { endingWords, errorEventWords, isBadEnding } from '../words/say';
+import { errorEventWords } from '../words/say';
 import type { PageDoor } from './clienttools';
 import type { Line } from './line';
 import { forget, recall, remember, waitingMs, type Remembered } from './remembered';
@@ -379,7 +379,7 @@ export class Call {
     }
     this.#release(hangup);
     forget();
-    if (isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, endingWords(reason));
+    if (this.#parts?.isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, this.#parts.endingWords(reason));
     this.hooks.onEnded();
   }
 

@@ -8,3 +8,4 @@ export { sessionUpdate, speedOf } from './sessionupdate';
 export { Speech } from './speech';
 export { summaryOf } from './summary';
 export { ToolRuns } from './toolruns';
+export { endingWords, isBadEnding } from '../words/ending';

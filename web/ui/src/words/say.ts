@@ -4,16 +4,6 @@ import { t } from './language.svelte';
 
 // What the page says when something ends or goes wrong.
 
-/** Says why a call ended. */
-export function endingWords(reason: string): string {
-  return t().endings[reason] ?? t().ended(reason.replaceAll('_', ' '));
-}
-
-/** Endings that nobody asked for are shown as a problem. */
-export function isBadEnding(reason: string): boolean {
-  return reason !== 'hangup';
-}
-
 const benign = new Set([
   'response_cancel_not_active',
   'conversation_already_has_active_response',
