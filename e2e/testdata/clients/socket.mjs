@@ -57,7 +57,7 @@ async function withAgents(generation) {
   session.on('audio', ({ data }) => { seen.heardMS += data.byteLength / 48; });
   session.on('audio_interrupted', () => { seen.interrupted = true; });
   await session.connect({ apiKey: 'none' });
-  const has = (words) => session.history.some((item) => item.type === 'message' && item.content.some((c) => (c.transcript ?? c.text ?? '').startsWith(words)));
+  const has = (words) => session.history.some((item) => item.type === 'message' && item.content.some((c) => (c.transcript ?? c.text ?? '')[only ? 'includes' : 'startsWith'](words)));
   for (const part of speech()) session.sendAudio(part.buffer.slice(part.byteOffset, part.byteOffset + part.length));
   await until(() => has('It is noon.') && seen.heardMS > 500);
   session.sendMessage('Ask my tool.');
