@@ -352,9 +352,6 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
 	}
 	s.clock.after(liveAppears, func() {
-		if kind == "session.instructions.append" {
-			s.voice.interrupted()
-		}
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
 		if kind == "session.commentary.append" {
