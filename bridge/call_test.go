@@ -222,6 +222,9 @@ func testClientTool(t *testing.T, p pair) {
 	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
 	c.send(`{"type":"response.create"}`) // as clients do; the bridge sends only one
 	c.next(realtime.TypeOutputBufferStopped)
+	if p.upstream == duplex { // words of it may come after its end
+		eventually(b, "the whole answer", func() bool { return strings.Contains(b.script(c.key()), "page for you.") })
+	}
 	c.send(`{"type":"conversation.item.retrieve","item_id":%q}`, item.ID)
 	c.next(realtime.TypeItemRetrieved)
 	b.hangUp(c)

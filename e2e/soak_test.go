@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,11 +20,10 @@ import (
 
 // `make soak` sets these; the defaults are those of `make test-all`.
 var (
-	soakFor      = flag.Duration("soak.for", 10*time.Minute, "how long TestSoak goes on")
-	soakCalls    = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
-	soakSeed     = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
-	soakUpstream = flag.String("soak.upstream", "", "live: calls of TestSoak are with GPT-Live")
-	soakEngine   = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")
+	soakFor    = flag.Duration("soak.for", 10*time.Minute, "how long TestSoak goes on")
+	soakCalls  = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
+	soakSeed   = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
+	soakEngine = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")
 )
 
 // soakPace is that of a calm conversation: there is always an answer that a fault can
@@ -91,7 +89,7 @@ func TestSoak(t *testing.T) {
 func newSoak(t *testing.T, engine string, seed uint64) *soak {
 	t.Helper()
 	s := &soak{
-		name: fmt.Sprintf("-soak.for %v -soak.calls %d -soak.engine %s -soak.upstream %q -soak.seed %d", *soakFor, *soakCalls, engine, *soakUpstream, seed),
+		name: fmt.Sprintf("-soak.for %v -soak.calls %d -soak.engine %s -soak.seed %d", *soakFor, *soakCalls, engine, seed),
 		seed: seed, stop: make(chan struct{}), faults: map[string]int{},
 	}
 	t.Log(s.name)
@@ -99,9 +97,6 @@ func newSoak(t *testing.T, engine string, seed uint64) *soak {
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=8", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59",
 		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_SHUTDOWN_SECONDS=4",
 	}}
-	if *soakUpstream == "live" {
-		cfg.upstreams = "[" + byLive + "]"
-	}
 	if engine == "sqlite" {
 		cfg.database = persistencetest.SQLiteURL(t)
 		s.leave = func() func() { return persistencetest.LockSQLite(t, cfg.database) }
@@ -223,11 +218,6 @@ func (s *soak) live() (live []*simulator.Session) {
 func (s *soak) session(do func(*simulator.Session)) func(*rand.Rand) {
 	return func(rng *rand.Rand) {
 		chosen := rng.IntN(1 << 20)
-		over := (*simulator.LiveSession).Over
-		if lively := slices.DeleteFunc(s.sim.LiveSessions(), over); len(lively) > 0 {
-			[]func(*simulator.LiveSession){(*simulator.LiveSession).Drop, (*simulator.LiveSession).Expire}[chosen%2](lively[chosen%len(lively)])
-			return
-		}
 		if live := s.live(); len(live) > 0 {
 			do(live[chosen%len(live)])
 		}
@@ -353,9 +343,6 @@ func (s *soak) allOver() {
 		case <-limit:
 			s.t.Fatalf("%s: want all of the upstream's sessions ended, %s goes on", s.name, ses.ID())
 		}
-	}
-	for _, ses := range s.sim.LiveSessions() {
-		eventually(s.t, "the end of "+ses.ID(), ses.Over)
 	}
 	again := time.Tick(100 * time.Millisecond)
 	for {

@@ -3,7 +3,6 @@ package records
 import (
 	"cmp"
 	"encoding/json"
-	"math"
 	"reflect"
 	"time"
 
@@ -89,6 +88,3 @@ func responseFromRow(row pgdb.Response) (r Response) {
 	r.Kind = Kind(row.Kind)
 	return r
 }
-
-// microdollars removes the rounding noise of floating-point sums.
-func microdollars(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }

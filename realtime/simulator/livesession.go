@@ -20,7 +20,7 @@ const (
 	liveStarved = 30_975 * time.Millisecond // without sound from the caller
 	liveUsage   = 12 * time.Second
 	liveYield   = 400 * time.Millisecond // until it stops when somebody speaks
-	liveFirst   = 700 * time.Millisecond // until the first words of the caller are told
+	liveWord    = 500 * time.Millisecond // of the caller, until it is told
 	liveAppears = 600 * time.Millisecond // until what it is told has a place
 	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
 	liveItems   = 128
@@ -55,11 +55,12 @@ type LiveSession struct {
 	packets int64
 	voice   liveVoice
 	// heardTill is until when the caller's words were told while they speak.
-	heardTill time.Duration
-	backend   liveBackend
-	turn      int      // of the script's utterances
-	said      []string // by the user, in this session and before
-	told      int64
+	heardTill  time.Duration
+	heardWords int
+	backend    liveBackend
+	turn       int      // of the script's utterances
+	said       []string // by the user, in this session and before
+	told       int64
 }
 
 // ID returns the session's id.
@@ -351,9 +352,6 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
 	}
 	s.clock.after(liveAppears, func() {
-		if kind == "session.instructions.append" {
-			s.voice.interrupted()
-		}
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
 		if kind == "session.commentary.append" {
@@ -379,24 +377,19 @@ func (s *LiveSession) heard(h speechEvent) {
 	if h.started {
 		s.voice.next = ""
 		s.voice.interrupted()
-		turn := s.turn
-		s.clock.after(liveFirst, func() {
-			if s.turn == turn && s.heardTill == 0 {
-				s.heardTill = at + liveFirst
-				s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), at, s.heardTill)
-			}
-		})
+		s.heardTill, s.heardWords = at, 0
+		s.listens(s.turn, parts)
 		return
 	}
 	s.turn++
 	s.said = append(s.said, reply.Transcript)
-	from := s.heardTill
-	if s.heardTill = 0; from == 0 { // it was short
-		from = at - 600*time.Millisecond
+	from, told := s.heardTill, s.heardWords
+	if told == 0 { // it was short
+		from, told = at-600*time.Millisecond, half
 		s.fragment("session.input_transcript.delta", strings.Join(parts[:half], ""), at-time.Second, from)
 	}
 	rest := func() {
-		s.fragment("session.input_transcript.delta", strings.Join(parts[half:], ""), from, at-200*time.Millisecond)
+		s.fragment("session.input_transcript.delta", strings.Join(parts[told:], ""), from, at-200*time.Millisecond)
 	}
 	if len(reply.Calls) == 0 && s.delegates() == "responses" {
 		s.clock.after(200*time.Millisecond, rest)
@@ -405,6 +398,18 @@ func (s *LiveSession) heard(h speechEvent) {
 	}
 	s.backend.delegate(reply, nil)
 	s.clock.after(300*time.Millisecond, rest)
+}
+
+// listens tells the words of a turn but the last, one after the other, while the caller speaks.
+func (s *LiveSession) listens(turn int, parts []string) {
+	s.clock.after(liveWord, func() {
+		if s.turn != turn || s.heardWords >= len(parts)-1 {
+			return
+		}
+		s.fragment("session.input_transcript.delta", parts[s.heardWords], s.heardTill, s.heardTill+liveWord)
+		s.heardTill, s.heardWords = s.heardTill+liveWord, s.heardWords+1
+		s.listens(turn, parts)
+	})
 }
 
 func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {

@@ -40,7 +40,9 @@ export async function until(words, what) {
  * knows what was said. With only "answers" it ends before the first interruption: of an upstream with a time of its own.
  */
 export async function walk(client, only) {
-  const said = (words) => until(words, () => client.said().some((line) => line.startsWith(words)));
+  // An upstream with a time of its own may say two answers in one breath.
+  const is = (line, words) => only ? line.includes(words.replace('assistant: ', '')) : line.startsWith(words);
+  const said = (words) => until(words, () => client.said().some((line) => is(line, words)));
   const heard = (ms) => {
     const before = seen.heardMS;
     return until(`${ms} ms`, () => seen.heardMS > before + ms);
