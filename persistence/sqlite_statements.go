@@ -60,7 +60,7 @@ func (s *statements) keep(query string, stmt *sql.Stmt) {
 
 func (s *statements) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s.prepare(ctx)
-	if stmt := s.find(query); stmt != nil {
+	if stmt := s.find(query); stmt != nil { //nolint:sqlclosecheck // kept for the next time
 		return stmt.ExecContext(ctx, args...)
 	}
 	return s.DB.ExecContext(ctx, query, args...)
@@ -68,7 +68,7 @@ func (s *statements) ExecContext(ctx context.Context, query string, args ...any)
 
 func (s *statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s.prepare(ctx)
-	if stmt := s.find(query); stmt != nil {
+	if stmt := s.find(query); stmt != nil { //nolint:sqlclosecheck // kept for the next time
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.DB.QueryContext(ctx, query, args...)
@@ -76,7 +76,7 @@ func (s *statements) QueryContext(ctx context.Context, query string, args ...any
 
 func (s *statements) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s.prepare(ctx)
-	if stmt := s.find(query); stmt != nil {
+	if stmt := s.find(query); stmt != nil { //nolint:sqlclosecheck // kept for the next time
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.DB.QueryRowContext(ctx, query, args...)
@@ -91,21 +91,21 @@ type inTx struct {
 
 func (t inTx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if stmt := t.known.find(query); stmt != nil {
-		return t.StmtContext(ctx, stmt).ExecContext(ctx, args...)
+		return t.StmtContext(ctx, stmt).ExecContext(ctx, args...) //nolint:sqlclosecheck // with the transaction
 	}
 	return t.Tx.ExecContext(ctx, query, args...)
 }
 
 func (t inTx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if stmt := t.known.find(query); stmt != nil {
-		return t.StmtContext(ctx, stmt).QueryContext(ctx, args...)
+		return t.StmtContext(ctx, stmt).QueryContext(ctx, args...) //nolint:sqlclosecheck // with the transaction
 	}
 	return t.Tx.QueryContext(ctx, query, args...)
 }
 
 func (t inTx) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	if stmt := t.known.find(query); stmt != nil {
-		return t.StmtContext(ctx, stmt).QueryRowContext(ctx, args...)
+		return t.StmtContext(ctx, stmt).QueryRowContext(ctx, args...) //nolint:sqlclosecheck // with the transaction
 	}
 	return t.Tx.QueryRowContext(ctx, query, args...)
 }

@@ -69,7 +69,10 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			return err
 		}
 		if late = late && unread.Count() > 0; late {
-			time.Sleep(earlyPace)
+			select {
+			case <-time.After(earlyPace):
+			case <-ctx.Done():
+			}
 		}
 	}
 }
