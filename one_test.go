@@ -38,7 +38,9 @@ var product = regexp.MustCompile(`^(assistant|bridge|chat|cmd|hooks|llm|persiste
 // unfoldered is what the names of tables and queries go without.
 var unfoldered = regexp.MustCompile(`^(postgres|queries)\.`)
 
-func exported(name string) *regexp.Regexp { return regexp.MustCompile(`(?m)^type (` + name + `) struct`) }
+func exported(name string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^type (` + name + `) struct`)
+}
 
 // TestOfWhichThereIsOne compares the table of ARCHITECTURE.md with the tree: what it counts, and what it names.
 func TestOfWhichThereIsOne(t *testing.T) {

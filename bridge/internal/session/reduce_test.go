@@ -430,20 +430,21 @@ func show(t *testing.T, e Effect) string {
 	case HangUp:
 		return fmt.Sprintf("hang up %d %s hold=%t", e.Gen, e.Reason, e.Hold)
 	case TurnOver:
-		text := "turn over:"
+		var text strings.Builder
+		text.WriteString("turn over:")
 		for _, r := range e.Turn.Responses {
-			text += " " + r.UpstreamID
+			text.WriteString(" " + r.UpstreamID)
 		}
 		for _, c := range e.Turn.Tools {
-			text += " " + c.ToolCallID
+			text.WriteString(" " + c.ToolCallID)
 		}
 		for _, r := range e.Turn.Charges {
-			text += " " + string(r.Kind)
+			text.WriteString(" " + string(r.Kind))
 		}
 		if len(e.Turn.Latency) > 0 {
-			text += fmt.Sprint(" ", e.Turn.Latency)
+			text.WriteString(fmt.Sprint(" ", e.Turn.Latency))
 		}
-		return text
+		return text.String()
 	case Count:
 		return "count " + string(e.What)
 	case Write:
