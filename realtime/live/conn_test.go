@@ -266,30 +266,43 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestHeld keeps the model's sound back while the caller speaks over it.
+// TestHeld keeps the model's sound back while the caller speaks over it, which their sound or their words show.
 func TestHeld(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
-		b.dial()
-		heard := 0
-		out := relay{&b.conn.sound, sinkFunc(func(*media.Packet) error { heard++; return nil })}
-		hears := func(want bool) {
-			t.Helper()
-			before := heard
-			if _ = out.WriteAudio(&media.Packet{}); (heard > before) != want {
-				t.Errorf("the model is heard: %v", !want)
-			}
-		}
-		time.Sleep(time.Second)
-		b.peer.says(`{"type":"session.output_transcript.delta","delta":"One two three","start_ms":0,"end_ms":900}`)
-		hears(true)
-		b.peer.says(`{"type":"session.input_transcript.delta","delta":" Stop","start_ms":800,"end_ms":1000}`)
-		hears(false)
-		time.Sleep(3 * time.Second) // it has stopped: the next answer is heard from its beginning
-		hears(true)
-		b.finish()
-	})
+	for name, speak := range map[string]func(b *bench){
+		"words": func(b *bench) {
+			b.peer.says(`{"type":"session.input_transcript.delta","delta":" Stop","start_ms":800,"end_ms":1000}`)
+		},
+		"sound": func(b *bench) { b.conn.sound.begins() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, "")
+				b.dial()
+				heard := 0
+				out := relay{&b.conn.sound, sinkFunc(func(*media.Packet) error { heard++; return nil })}
+				hears := func(want bool) {
+					t.Helper()
+					synctest.Wait()
+					before := heard
+					if _ = out.WriteAudio(&media.Packet{}); (heard > before) != want {
+						t.Errorf("the model is heard: %v", !want)
+					}
+				}
+				b.conn.sound.begins() // over nothing
+				hears(true)
+				time.Sleep(time.Second)
+				b.peer.says(`{"type":"session.output_transcript.delta","delta":"One two three","start_ms":0,"end_ms":900}`)
+				hears(true)
+				speak(b)
+				hears(false)
+				time.Sleep(3 * time.Second) // it has stopped: the next answer is heard from its beginning
+				hears(true)
+				b.finish()
+			})
+		})
+	}
 }
 
 type sinkFunc func(*media.Packet) error
