@@ -206,12 +206,18 @@ func TestAskAgentIsBusy(t *testing.T) {
 	}
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 1", "done | 1", "failed | 1")
 
-	// Hanging up in the middle stops the agent.
+	// Hanging up in the middle ends the wait for the agent, which goes on: its answer is in the thread.
 	c = r.dial(t, request{thread: c.thread})
 	c.next("bridge.ready")
 	c.say(askLong)
 	c.toolEvent("progress", "Let me tell you how")
 	r.over(c, "hangup")
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 2", "done | 1", "failed | 1")
+	eventually(t, "the agent's second story", func() bool {
+		told := slices.DeleteFunc(r.script(t, c.thread), func(line string) bool {
+			return !strings.HasPrefix(line, "assistant text completed: Let me tell you how a message travels.")
+		})
+		return len(told) == 2
+	})
 	r.quiet()
 }

@@ -72,16 +72,6 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A database whose tables do not match its migrations is refused.
-func TestOpenWithoutATable(t *testing.T) {
-	t.Parallel()
-	url := persistencetest.SQLiteURL(t)
-	persistencetest.Rows(t, url, "DROP TABLE queue_pauses")
-	if _, err := persistence.Open(t.Context(), url, persistence.Options{}); err == nil || !strings.Contains(err.Error(), "queue_pauses") {
-		t.Errorf("Open() = %v", err)
-	}
-}
-
 // SQLite before 3.44, such as Debian 12's sqlite3, refuses to read anything from a file with
 // an aggregate that has an ORDER BY of its own.
 func TestOlderSQLiteReadsTheFile(t *testing.T) {

@@ -351,6 +351,9 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 	case liveTokens(text) > liveAppend:
 		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
 	}
+	if said, ok := strings.CutPrefix(text, "User: "); ok { // to the session before
+		s.said = append(s.said, said)
+	}
 	s.clock.after(liveAppears, func() {
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})

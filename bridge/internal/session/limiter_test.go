@@ -82,6 +82,21 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// TestIdleAfterATool leaves time to speak of the result of a tool that has run for nearly as long as a call may be idle.
+func TestIdleAfterATool(t *testing.T) {
+	t.Parallel()
+	c := limited(t, Config{Settings: Settings{Limits: Limits{Idle: 10 * time.Minute}}})
+	c.play(`up {"type":"response.created","response":{"id":"r1"}}`)
+	c.play(`up {"type":"response.output_item.done","response_id":"r1","item":{"type":"function_call","id":"i1","status":"completed","call_id":"c1","name":"create_bar_chart","arguments":"{}"}}`)
+	c.play(`up {"type":"response.done","response":{"id":"r1","status":"completed"}}`)
+	c.pass("19m59s")
+	c.play(`tool c1 "done"`)
+	c.pass("2s")
+	if c.s.Over() || c.s.Ending() {
+		t.Errorf("the call ended too early:\n%s", c.out.String())
+	}
+}
+
 // TestIdleWithoutAnEnd ends an idle call although the upstream never said that its answer had been played.
 func TestIdleWithoutAnEnd(t *testing.T) {
 	t.Parallel()

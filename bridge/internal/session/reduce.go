@@ -99,6 +99,7 @@ func (s *State) apply(in Input) {
 		s.tools.progressed(in.CallID, in.Chunk)
 	case ToolEnd:
 		s.tools.ended(in)
+		s.limiter.active() // its result is to be spoken
 	case ApprovalDecided:
 		s.tools.approvalDecided(in.Approval)
 	case ServerText:
