@@ -211,7 +211,8 @@ func TestAskAgentIsBusy(t *testing.T) {
 	c.next("bridge.ready")
 	c.say(askLong)
 	c.toolEvent("progress", "Let me tell you how")
-	r.over(c, "hangup")
+	c.hangUp()
+	r.untilSaved(c)
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 2", "done | 1", "failed | 1")
 	eventually(t, "the agent's second story", func() bool {
 		told := slices.DeleteFunc(r.script(t, c.thread), func(line string) bool {
@@ -219,5 +220,6 @@ func TestAskAgentIsBusy(t *testing.T) {
 		})
 		return len(told) == 2
 	})
+	r.wantLeft(c, "hangup")
 	r.quiet()
 }
