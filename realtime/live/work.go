@@ -486,6 +486,8 @@ func (w *work) text(text, eventID string) {
 	w.item(command{kind: sentText, client: eventID}, tree{
 		"type": "message", "role": "user", "content": []tree{{"type": "input_text", "text": text}},
 	})
+	// The client sees the response that was asked for begin after this text, which it does not answer.
+	w.typed = w.typed || !w.creating.IsZero()
 }
 
 // create takes that the client wants an answer. It reports false if there is nothing to answer.
