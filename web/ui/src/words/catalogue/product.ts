@@ -185,8 +185,8 @@ export const words = {
     no: both('no', 'nein'),
   },
   share: {
-    text: both('Everybody who has the link can read this conversation, also what is said later, until you withdraw the link. Nobody can write in it.',
-      'Wer den Link hat, kann diese Unterhaltung lesen, auch was später gesagt wird, bis Sie den Link zurückziehen. Niemand kann darin schreiben.'),
+    text: both('Everybody who has the link can read this conversation and hear what was recorded of it, also what is said later, until you withdraw the link. Nobody can write in it.',
+      'Wer den Link hat, kann diese Unterhaltung lesen und Aufgenommenes anhören, auch was später gesagt wird, bis Sie den Link zurückziehen. Niemand kann darin schreiben.'),
     make: both('Make a link', 'Link erstellen'),
     link: both('Link', 'Adresse'),
     copy: both('Copy', 'Kopieren'),
