@@ -202,6 +202,7 @@ export const words = {
     export: both('Export everything', 'Alles exportieren'),
     exportNote: both('One archive of your conversations, calls, images, recordings, assistants and hooks.',
       'Ein Archiv Ihrer Unterhaltungen, Gespräche, Bilder, Aufnahmen, Assistenten und Hooks.'),
+    danger: both('Danger zone', 'Gefahrenbereich'),
     erase: both('Erase everything about me', 'Alles über mich löschen'),
     eraseNote: both('Your conversations, images, recordings, assistants, hooks and sign-ins are deleted for good. A call ends. This cannot be undone.',
       'Ihre Unterhaltungen, Bilder, Aufnahmen, Assistenten, Hooks und Anmeldungen werden endgültig gelöscht. Ein Gespräch endet. Das lässt sich nicht rückgängig machen.'),
