@@ -92,8 +92,6 @@ func TestPageInALowWindow(t *testing.T) {
 	p.until(t, "no list", "getComputedStyle(document.querySelector('aside')).visibility === 'hidden'")
 	p.click(t, "hangup")
 	p.untilOver(t)
-	p.until(t, "a thread without the banner", "probe.all('upstream-banner').length === 0")
-	p.visit(t, s.url)
 	p.until(t, "the banner", "probe.all('upstream-banner').length === 1")
 	p.click(t, "upstream-away")
 	p.until(t, "no banner", "probe.all('upstream-banner').length === 0")
