@@ -57,8 +57,8 @@ func (p *tab) look(t *testing.T, name string) {
 const inView = `((id) => { const e = probe.all(id)[0]; e?.scrollIntoView({ block: 'nearest' }); const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
 	return e !== undefined && e.contains(document.elementFromPoint(x + width / 2, y + height / 2)); })`
 
-// TestPageInALowWindow enlarges the page four times in a window of 1280 by 1024 pixels: beside a banner
-// and a call there is room for the thread, and all else is in reach.
+// TestPageInALowWindow enlarges the page four times in a window of 1280 by 1024 pixels: beside
+// a call there is room for the thread, and all else is in reach.
 func TestPageInALowWindow(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_UPSTREAM=simulator")
@@ -67,14 +67,13 @@ func TestPageInALowWindow(t *testing.T) {
 	p.visit(t, s.url)
 	wantRoom := func(state string) {
 		t.Helper()
-		p.until(t, "the banner", "probe.all('upstream-banner').length === 1")
 		if n := eval[int](t, p, "document.getElementById('transcript').clientHeight"); n < 70 {
 			t.Errorf("%s: the thread has %d pixels", state, n)
 		}
 		p.wantAccessible(t, "low, "+state)
 		p.look(t, "low-"+state)
 	}
-	p.until(t, "an empty page", "probe.all('empty').length === 1")
+	p.until(t, "an empty page", "probe.all('empty').length === 1 && probe.all('upstream-banner').length === 1")
 	wantRoom("empty")
 	p.until(t, "why a simulator answers, though there is a key", "probe.all('upstream-note')[0].textContent.includes('because VOICEBRIDGE_UPSTREAM says so')")
 	p.click(t, "talk")
@@ -93,6 +92,7 @@ func TestPageInALowWindow(t *testing.T) {
 	p.until(t, "no list", "getComputedStyle(document.querySelector('aside')).visibility === 'hidden'")
 	p.click(t, "hangup")
 	p.untilOver(t)
+	p.until(t, "the banner", "probe.all('upstream-banner').length === 1")
 	p.click(t, "upstream-away")
 	p.until(t, "no banner", "probe.all('upstream-banner').length === 0")
 	p.reload(t)

@@ -192,4 +192,18 @@ func TestPageRecords(t *testing.T) {
 		}
 	}
 	p.until(t, "a way to download it", "probe.all('download-recording')[0]?.href.includes('/recording?track=both')")
+
+	// Who has a link hears the messages one after the other.
+	link := eval[string](t, p, "fetch(`/api/threads/${location.hash.split('/')[2]}/share`, { method: 'POST' }).then((r) => r.json()).then(({ url }) => url)")
+	reader := p.elsewhere(t)
+	reader.visit(t, s.url+link)
+	reader.until(t, "the button of each message with a sound", fmt.Sprintf("document.querySelectorAll('article button').length === %d", len(sounds)))
+	reader.wantAccessible(t, "a shared recording")
+	reader.look(t, "shared-recording")
+	reader.do(t, "play", chromedp.Click(chromedp.CSS("article button")))
+	for i := range 2 {
+		reader.until(t, "a message being played", fmt.Sprintf("document.querySelectorAll('[data-sound]')[%d].matches('.playing')", i))
+	}
+	reader.do(t, "pause", chromedp.Click(chromedp.CSS(".playing button")))
+	reader.until(t, "silence", "document.querySelector('.playing') === null")
 }

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,4 +112,42 @@ func TestPageScrollsFast(t *testing.T) {
 		p.do(t, "open it", chromedp.Click(chromedp.CSS("[data-testid=search-results] a")))
 		p.until(t, "the match in view", `((m) => { const r = m?.getBoundingClientRect(); return r !== undefined && r.bottom > 60 && r.top < innerHeight; })(probe.all('message').find((m) => m.innerText.includes('Answer 1371 ')))`)
 	})
+}
+
+// TestPageScrollsStill turns a fast wheel on a phone, up through a long thread and back: a line in view goes as far as the wheel, whatever is
+// drawn or loaded above it meanwhile. Chromium's own score is printed only: it counts what is put right in the frame that scrolls.
+func TestPageScrollsStill(t *testing.T) {
+	t.Parallel()
+	database, thread := longThread(t, 2000)
+	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t)
+	p.do(t, "choose a phone", chromedp.EmulateViewport(390, 844))
+	p.visit(t, s.url+"/#/t/"+thread)
+	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 1999')")
+	for _, step := range []int{-240, -600, 240} {
+		before := eval[float64](t, p, shifted)
+		off := eval[[]float64](t, p, fmt.Sprintf(`new Promise((done) => {
+			const box = document.getElementById('transcript');
+			const top = (e) => e.getBoundingClientRect().top;
+			const off = [];
+			let left = 60;
+			const turn = () => {
+				const line = probe.all('message').findLast((e) => top(e) < 400);
+				const from = top(line);
+				requestAnimationFrame(() => {
+					box.dispatchEvent(new WheelEvent('wheel', { deltaY: %[1]d }));
+					box.scrollBy({ top: %[1]d, behavior: 'instant' });
+					setTimeout(() => {
+						off.push(line.isConnected ? Math.abs(top(line) - from + %[1]d) : 10_000);
+						if (--left > 0) turn(); else done(off);
+					});
+				});
+			};
+			turn();
+		})`, step))
+		t.Logf("with %d pixels a frame a line was off by at most %.1f pixels; the score is %.3f", step, slices.Max(off), eval[float64](t, p, shifted)-before)
+		if slices.Max(off) > 2 {
+			t.Errorf("with %d pixels a frame a line in view was off by %.0f", step, off)
+		}
+	}
 }

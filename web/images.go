@@ -79,7 +79,9 @@ func (h images) read(c echo.Context, key thread.Key) error {
 		return err
 	}
 	header := c.Response().Header()
-	header.Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
+	if header.Get(echo.HeaderCacheControl) == "" { // a link may be withdrawn
+		header.Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
+	}
 	header.Set(echo.HeaderContentType, saved.MediaType)
 	header.Set("Etag", strconv.Quote(saved.ID))
 	http.ServeContent(c.Response(), c.Request(), "", time.Time{}, bytes.NewReader(saved.Data))

@@ -119,11 +119,15 @@ func (h recorded) message(c echo.Context, key thread.Key) error {
 	if h.Recordings == nil || !input.ValidID(id, maxThreadID) {
 		return errNoSound
 	}
-	ctx := c.Request().Context()
-	m, err := h.Store.Message(ctx, key, id)
+	m, err := h.Store.Message(c.Request().Context(), key, id)
 	if err != nil {
 		return orThread(err)
 	}
+	return h.sound(c, key, &m)
+}
+
+// sound answers with what was heard of a message.
+func (h recorded) sound(c echo.Context, key thread.Key, m *thread.Message) error {
 	at := m.Metadata.Audio
 	if at == nil {
 		return errNoSound
@@ -136,14 +140,14 @@ func (h recorded) message(c echo.Context, key thread.Key) error {
 	if m.Metadata.Status != thread.StatusInterrupted { // of which no more was heard
 		to += aroundMessage
 	}
-	sound, err := h.Recordings.Cut(ctx, key.Owner, m.Metadata.CallID, track, max(0, from), to)
+	sound, err := h.Recordings.Cut(c.Request().Context(), key.Owner, m.Metadata.CallID, track, max(0, from), to)
 	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return errNoSound
 	}
 	if err != nil {
 		return err
 	}
-	return serveSound(c, nopCloser{bytes.NewReader(sound)}, "audio/ogg", id, m.Metadata.CreatedAt)
+	return serveSound(c, nopCloser{bytes.NewReader(sound)}, "audio/ogg", m.ID, m.Metadata.CreatedAt)
 }
 
 type nopCloser struct{ io.ReadSeeker }

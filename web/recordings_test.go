@@ -115,6 +115,65 @@ func TestRecordings(t *testing.T) {
 	wantStatus(t, b.do(t, "GET", question, "", alice), 404)
 }
 
+// TestSharedSound plays the messages of a shared thread by its link, and nothing that the link does not show.
+func TestSharedSound(t *testing.T) {
+	t.Parallel()
+	var archive *recording.Archive
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		store, err := recording.NewStore(t.TempDir(), recording.S3Config{})
+		must(t, err)
+		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.Recordings})
+		must(t, err)
+		c.Recordings = archive
+	})
+	alice := as("alice-token-of-tests")
+	spoken := func(call string) (thread.Key, string) {
+		key := b.thread(t, "alice")
+		must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: call, StartedAt: time.Now(), EndedAt: new(time.Now())}))
+		id := b.spoken(t, key, call, thread.RoleUser, &thread.AudioSpan{EndMS: 200})
+		record(t, archive, "alice", call)
+		return key, id
+	}
+	key, question := spoken("shared-1")
+	_, other := spoken("private-1")
+	gone, err := persistencetest.AppendMessage(t.Context(), b.db, key, thread.Message{
+		Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("x")}, Metadata: thread.Metadata{
+			CallID: "shared-1", Source: thread.SourceVoice, Audio: &thread.AudioSpan{EndMS: 200},
+			Extra: map[string]json.RawMessage{thread.MetadataDiscarded: []byte("true")},
+		},
+	})
+	must(t, err)
+	discarded := gone.ID
+	typed := b.spoken(t, key, "shared-1", thread.RoleUser, nil)
+
+	made := b.do(t, "POST", "/api/threads/"+key.Thread+"/share", "", alice)
+	wantStatus(t, made, 200)
+	var link struct{ URL string }
+	must(t, json.Unmarshal([]byte(made.body), &link))
+	sound := func(id string) string { return link.URL + "/messages/" + id + "/audio" }
+	for _, accept := range []string{"text/html", "application/json"} {
+		page := b.do(t, "GET", link.URL, "", header("Accept", accept)).body
+		for id, want := range map[string]bool{question: true, typed: false, discarded: false, other: false} {
+			if strings.Contains(page, sound(id)) != want {
+				t.Errorf("%s tells the sound of %s: %t", accept, id, !want)
+			}
+		}
+	}
+	got := b.do(t, "GET", sound(question), "")
+	wantStatus(t, got, 200)
+	if !strings.Contains(got.body, "\xf8user") {
+		t.Errorf("the sound is %.40q", got.body)
+	}
+	part := b.do(t, "GET", sound(question), "", header("Range", "bytes=0-3"))
+	wantStatus(t, part, 206)
+	for _, id := range []string{other, discarded, typed, "nobody", "a%00b"} {
+		wantStatus(t, b.do(t, "GET", sound(id), ""), 404)
+	}
+	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread+"/share", "", alice), 204)
+	wantStatus(t, b.do(t, "GET", sound(question), ""), 404)
+}
+
 // TestRecord asks for recordings, which the server must allow, and pauses one.
 func TestRecord(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ func (h shared) routes(r router) {
 	route(r, "DELETE /api/threads/:id/share", h.withdraw)
 	r.GET(sharePath+":token", h.read)
 	r.GET(sharePath+":token/images/:image_id", h.image)
+	r.GET(sharePath+":token/messages/:message_id/audio", h.sound)
 }
 
 type shareAnswer struct {
@@ -86,10 +87,31 @@ func (h shared) image(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	err = images(h).read(c, key)
-	c.Response().Header().Set(echo.HeaderCacheControl, "private, no-store")
-	return err
+	return images(h).read(c, key)
 }
+
+// sound returns what was heard of a message that is shown. A whole recording would tell what the page leaves out.
+func (h shared) sound(c echo.Context) error {
+	_, key, err := h.find(c)
+	if err != nil {
+		return err
+	}
+	id := c.Param("message_id")
+	if h.Recordings == nil || !input.ValidID(id, maxThreadID) {
+		return errNoSound
+	}
+	m, err := h.Store.Message(c.Request().Context(), key, id)
+	if errors.Is(err, persistence.ErrNotFound) || err == nil && !isShown(&m) {
+		return errNoSound
+	}
+	if err != nil {
+		return err
+	}
+	return recorded(h).sound(c, key, &m)
+}
+
+// isShown reports whether others read a message: not what the system told the model, nor what was taken back.
+func isShown(m *thread.Message) bool { return m.Role != thread.RoleSystem && !m.IsDiscarded() }
 
 // sharedMessage is a message as everybody gets it who has the link: without the ids of calls, costs and settings.
 type sharedMessage struct {
@@ -97,10 +119,11 @@ type sharedMessage struct {
 	Role      thread.Role   `json:"role"`
 	Status    thread.Status `json:"status"`
 	CreatedAt time.Time     `json:"created_at"`
+	Audio     string        `json:"audio,omitempty"` // the path of its sound
 	Parts     []thread.Part `json:"parts"`
 }
 
-// read returns the thread as JSON if the client asks for it, else as a page, of which only charts need a script.
+// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a script.
 func (h shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {
@@ -114,7 +137,11 @@ func (h shared) read(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	messages := sharedMessages(export.Messages(ctx, h.Store, key))
+	sounds := ""
+	if h.Recordings != nil {
+		sounds = sharePath + token + "/messages/"
+	}
+	messages := sharedMessages(export.Messages(ctx, h.Store, key), sounds)
 	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
 	asJSON := strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMEApplicationJSON)
 	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte(sharePath + token + "/images/")}
@@ -147,16 +174,19 @@ func (m *moved) write(text []byte) error {
 	return err
 }
 
-// sharedMessages yields what is shown of messages: not what the model was told by the system.
-func sharedMessages(messages iter.Seq2[thread.Message, error]) iter.Seq2[sharedMessage, error] {
+// sharedMessages yields what is shown of messages; sounds begins the paths of what was heard, empty for none.
+func sharedMessages(messages iter.Seq2[thread.Message, error], sounds string) iter.Seq2[sharedMessage, error] {
 	return func(yield func(sharedMessage, error) bool) {
 		for m, err := range messages {
-			if err == nil && (m.Role == thread.RoleSystem || m.IsDiscarded()) {
+			if err == nil && !isShown(&m) {
 				continue
 			}
 			shown := sharedMessage{
 				ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt,
 				Parts: []thread.Part{},
+			}
+			if sounds != "" && m.Metadata.Audio != nil {
+				shown.Audio = sounds + m.ID + "/audio"
 			}
 			heard := thread.NewHeardText(&m)
 			for i := range m.Parts {
@@ -242,7 +272,7 @@ func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMe
 
 // sharedCSP lets the page of a shared thread show its images, and load its style and what draws charts.
 const sharedCSP = "default-src 'none'; img-src 'self'; style-src 'self'; script-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"media-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // sharedWords are the words of the page in a reader's language.
 type sharedWords struct{ Lang, Conversation, User, Assistant, Used, Interrupted, Description string }
@@ -278,7 +308,7 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 {{- ""}}<meta property="og:image" content="{{.Image}}">
 <script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1>
 {{- ""}}<p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
-{{end}}{{define "message"}}<article class="{{.Role}}"><h2>{{.Who}}</h2>{{range .Parts}}
+{{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}><h2>{{.Who}}</h2>{{range .Parts}}
 {{- if .Image}}<img src="{{.Image}}" alt="" loading="lazy">
 {{- else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>
 {{- else if .Tool}}<p class="tool">{{.Tool}}</p>
@@ -311,10 +341,10 @@ func writeSharedPage(
 			return err
 		}
 		shown := struct {
-			Role      thread.Role
-			Who, Note string
-			Parts     []shownPart
-		}{Role: m.Role, Who: words.Assistant, Parts: shownParts(m.Parts, words, images, threadID)}
+			Role             thread.Role
+			Who, Note, Sound string
+			Parts            []shownPart
+		}{Role: m.Role, Who: words.Assistant, Sound: m.Audio, Parts: shownParts(m.Parts, words, images, threadID)}
 		if m.Role == thread.RoleUser {
 			shown.Who = words.User
 		}

@@ -27,6 +27,7 @@ func TestSharedPage(t *testing.T) {
 		{Type: thread.PartText, Text: "Sales grew, but nobody heard this."},
 	}}
 	said.Metadata.Status, said.Metadata.HeardText = thread.StatusInterrupted, &heard
+	said.Metadata.Audio = &thread.AudioSpan{EndMS: 900}
 	for _, test := range []struct {
 		accept string
 		want   []string
@@ -39,12 +40,12 @@ func TestSharedPage(t *testing.T) {
 		t.Run(test.accept, func(t *testing.T) {
 			t.Parallel()
 			rec := httptest.NewRecorder()
-			messages := sharedMessages(func(yield func(thread.Message, error) bool) { yield(said, nil) })
+			messages := sharedMessages(func(yield func(thread.Message, error) bool) { yield(said, nil) }, "/s/t/messages/")
 			err := writeSharedPage(&moved{echo.NewResponse(rec, echo.New()), []byte("/x"), []byte("/y")}, wordsFor(test.accept), "https://host", "/s/t/images/", "t",
 				persistence.Thread{CreatedAt: time.Unix(0, 0).UTC()}, messages)
 			must(t, err)
 			page := rec.Body.String()
-			for _, want := range append(test.want, "<main>", `rel="icon"`, "<time ", `https://host/icon-512.png`, "<p dir=\"auto\">Sales grew,</p>", "data-chart=\"{&#34;chartType&#34;:&#34;bar&#34;", "<figcaption>Sales &amp; &lt;more&gt;</figcaption>") {
+			for _, want := range append(test.want, "<main>", `data-sound="/s/t/messages/m/audio"`, `rel="icon"`, "<time ", `https://host/icon-512.png`, "<p dir=\"auto\">Sales grew,</p>", "data-chart=\"{&#34;chartType&#34;:&#34;bar&#34;", "<figcaption>Sales &amp; &lt;more&gt;</figcaption>") {
 				if !strings.Contains(page, want) {
 					t.Errorf("no %q in %s", want, page)
 				}

@@ -27,7 +27,7 @@ var (
 	}
 	// publicRoutes are for everybody: a link to a thread is the permission to read it, and a server is the operator's.
 	publicRoutes = []string{
-		"GET /", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json", "POST /v1", "POST /v1/realtime", "GET /s/:token", "GET /s/:token/images/:image_id",
+		"GET /", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json", "POST /v1", "POST /v1/realtime", "GET /s/:token", "GET /s/:token/images/:image_id", "GET /s/:token/messages/:message_id/audio",
 		"POST /api/mcp/:name/connect", "DELETE /api/mcp/:name", "GET /api/mcp/callback",
 	}
 	// bodies are what the other routes want besides a path.

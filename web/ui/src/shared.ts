@@ -4,9 +4,9 @@ import { loadChart } from './charts/draw';
 import { banOf, tableOf } from './charts/html';
 import { lookOf, pageColors } from './charts/look';
 import { readChart, type Chart } from './charts/output';
-import { language } from './words/language.svelte';
+import { language, t } from './words/language.svelte';
 
-// Draws the charts of the page that is shown by a link; the server writes all else.
+// Draws the charts of the page that is shown by a link, and plays what was said; the server writes all else.
 
 const dark = matchMedia('(prefers-color-scheme: dark)').matches;
 
@@ -42,5 +42,37 @@ async function draw(figure: HTMLElement): Promise<void> {
   figure.dataset.drawn = 'true';
 }
 
+/** Each message with a sound gets a button, which plays from there to the end. */
+function listen(articles: HTMLElement[]): void {
+  const audio = new Audio();
+  let at = -1;
+  const show = () => {
+    for (const [i, article] of articles.entries()) {
+      const playing = i === at && !audio.paused;
+      article.classList.toggle('playing', playing);
+      const button = article.querySelector('button');
+      if (button) [button.textContent, button.ariaLabel] = playing ? ['❚❚', t().transcript.stopHearing] : ['▶', t().transcript.hear];
+    }
+  };
+  const play = (next: number) => {
+    const article = articles[next];
+    if (!article) return show();
+    if (at !== next) audio.src = article.dataset.sound ?? '';
+    at = next;
+    article.scrollIntoView({ block: 'nearest' });
+    audio.play().catch(show);
+  };
+  for (const [i, article] of articles.entries()) {
+    const button = document.createElement('button');
+    button.onclick = () => (i === at && !audio.paused ? audio.pause() : play(i));
+    article.querySelector('h2')?.append(button);
+  }
+  audio.onplay = audio.onpause = show;
+  // What is gone by now is left out.
+  audio.onended = audio.onerror = () => play(at + 1);
+  show();
+}
+
 await language.begin();
+listen([...document.querySelectorAll<HTMLElement>('[data-sound]')]);
 for (const figure of document.querySelectorAll<HTMLElement>('[data-chart]')) void draw(figure).catch(() => undefined);

@@ -75,19 +75,17 @@ export async function assistantSchema(): Promise<Field> {
   return asObject(asObject(asObject(raw.components).schemas).Assistant) as Field;
 }
 
-export interface Model {
-  provider: string;
-  model: string;
-  kind: string;
-  voice: string;
+const readModel = (raw: Json) => ({
+  provider: asText(raw.provider),
+  model: asText(raw.model),
+  kind: asText(raw.kind),
+  voice: asText(raw.voice),
   /** Its kind's default. */
-  isDefault: boolean;
-}
+  isDefault: raw.default === true,
+});
+export type Model = ReturnType<typeof readModel>;
 
-export async function listModels(): Promise<Model[]> {
-  const { models } = await sendJson('GET', 'api/models');
-  return asObjects(models).map((raw) => ({ provider: asText(raw.provider), model: asText(raw.model), kind: asText(raw.kind), voice: asText(raw.voice), isDefault: raw.default === true }));
-}
+export const listModels = async (): Promise<Model[]> => asObjects((await sendJson('GET', 'api/models')).models).map(readModel);
 
 /** What answers with an assistant, or with the server's settings: in calls, and typed messages. What the assistant leaves out is the server's. */
 export function modelsOf(one: Assistant | undefined, models: Model[]): { service: string; model: string; voice: string; text: string } {

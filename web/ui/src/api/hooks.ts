@@ -1,35 +1,17 @@
 import { asNumber, asObjects, asText, type Json } from '../base/json';
 import { sendJson } from './http';
 
-export interface Hook {
-  id: string;
-  url: string;
-  events: string[];
-  enabled: boolean;
-  /** The receiver has switched it off. */
-  gone: boolean;
-}
-
-export interface Delivery {
-  id: string;
-  type: string;
-  state: string;
-  attempts: number;
-  status?: number;
-  error: string;
-  createdAt: string;
-  nextAt: string;
-}
-
 const path = (id: string) => `api/hooks/${encodeURIComponent(id)}`;
 
-const readHook = (raw: Json): Hook => ({
+const readHook = (raw: Json) => ({
   id: asText(raw.id),
   url: asText(raw.url),
   events: Array.isArray(raw.events) ? raw.events.map((event) => asText(event)) : [],
   enabled: raw.enabled === true,
+  /** The receiver has switched it off. */
   gone: raw.off_reason === 'gone',
 });
+export type Hook = ReturnType<typeof readHook>;
 
 export async function listHooks(): Promise<Hook[]> {
   return asObjects((await sendJson('GET', 'api/hooks')).hooks).map(readHook);
@@ -53,7 +35,7 @@ export async function testHook(id: string): Promise<void> {
 }
 
 /** The last deliveries of a hook, the latest first. */
-export async function listDeliveries(id: string): Promise<Delivery[]> {
+export async function listDeliveries(id: string) {
   const { deliveries } = await sendJson('GET', `${path(id)}/deliveries?limit=20`);
   return asObjects(deliveries).map((raw) => ({
     id: asText(raw.id),

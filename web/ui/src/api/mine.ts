@@ -1,4 +1,4 @@
-import { asNumber, asObjects, asText } from '../base/json';
+import { asNumber, asObjects, asText, type Json } from '../base/json';
 import { send, sendJson, urlOf } from './http';
 
 // What is the user's: sign-ins to MCP servers, everything at once.
@@ -9,25 +9,19 @@ export async function eraseMe(): Promise<void> {
   await send('api/me', { method: 'DELETE' });
 }
 
-export interface McpServer {
-  name: string;
+const readServer = (raw: Json) => ({
+  name: asText(raw.name),
   /** connected, connecting, idle, sign_in or failed. */
-  state: string;
-  reason: string;
-  tools: number;
+  state: asText(raw.state),
+  reason: asText(raw.reason),
+  tools: asNumber(raw.tools, 0),
   /** Each owner signs in to it. */
-  signsIn: boolean;
-}
+  signsIn: raw.auth === 'oauth',
+});
+export type McpServer = ReturnType<typeof readServer>;
 
 export async function listServers(): Promise<McpServer[]> {
-  const { servers } = await sendJson('GET', 'api/mcp');
-  return asObjects(servers).map((raw) => ({
-    name: asText(raw.name),
-    state: asText(raw.state),
-    reason: asText(raw.reason),
-    tools: asNumber(raw.tools, 0),
-    signsIn: raw.auth === 'oauth',
-  }));
+  return asObjects((await sendJson('GET', 'api/mcp')).servers).map(readServer);
 }
 
 /** Begins to sign in; returns where. */

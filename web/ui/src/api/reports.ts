@@ -1,37 +1,25 @@
 import { asNumber, asObject, asObjects, asText, type Json } from '../base/json';
 import { sendJson } from './http';
 
-/** What the text model found in a call once it had ended. */
-export interface Report {
+/** What a call was, and what the text model found in it once it had ended. */
+const readReport = (raw: Json) => ({
   /** waiting, running, done or failed; empty if nobody reads the call. */
-  state: string;
+  state: asText(raw.extraction),
   /** Why nothing was found, in the server's words. */
-  error: string;
-  summary: string;
-  extracted: Json;
+  error: asText(raw.extraction_error),
+  summary: asText(raw.summary),
+  extracted: asObject(raw.extracted),
   /** Why the call ended; empty while it has not. */
-  reason: string;
+  reason: asText(raw.end_reason),
   /** From when the call was ready, in milliseconds; 0 if it never was, or has not ended. */
-  durationMs: number;
+  durationMs: Math.max(0, Date.parse(asText(raw.ended_at)) - Date.parse(asText(raw.ready_at)) || 0),
   /** In US dollars; null while no price is known. */
-  cost: number | null;
-}
+  cost: asNumber(raw.cost_usd) ?? null,
+});
+export type Report = ReturnType<typeof readReport>;
 
 /** The reports of a thread's calls, by call. */
 export async function listReports(thread: string): Promise<Map<string, Report>> {
   const { calls } = await sendJson('GET', `api/threads/${encodeURIComponent(thread)}/calls`);
-  return new Map(
-    asObjects(calls).map((raw) => [
-      asText(raw.call_id),
-      {
-        state: asText(raw.extraction),
-        error: asText(raw.extraction_error),
-        summary: asText(raw.summary),
-        extracted: asObject(raw.extracted),
-        reason: asText(raw.end_reason),
-        durationMs: Math.max(0, Date.parse(asText(raw.ended_at)) - Date.parse(asText(raw.ready_at)) || 0),
-        cost: asNumber(raw.cost_usd) ?? null,
-      },
-    ]),
-  );
+  return new Map(asObjects(calls).map((raw) => [asText(raw.call_id), readReport(raw)]));
 }

@@ -3,66 +3,39 @@ import { patience, sendJson } from './http';
 
 // What the server says about itself: settings, tools, models, usage.
 
-export interface Config {
-  upstream: string;
-  note: string;
-  version: string;
-  model: string;
-  voice: string;
+const readConfig = (raw: Json) => ({
+  upstream: asText(raw.upstream),
+  note: asText(raw.upstream_note),
+  version: asText(raw.version),
+  model: asText(raw.model),
+  voice: asText(raw.voice),
   /** How a call notices that the user has spoken; null: only by a button that is held. */
-  turns: Json | null;
+  turns: isObject(raw.turn_detection) ? raw.turn_detection : null,
   /** Users sign in. */
-  authentication: boolean;
+  authentication: raw.authentication === true,
   /** Calls may be recorded. */
-  recording: boolean;
-  iceServers: RTCIceServer[];
-}
+  recording: raw.recording === true,
+  iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
+});
+export type Config = ReturnType<typeof readConfig>;
 
-export async function getConfig(): Promise<Config> {
-  const raw = await sendJson('GET', 'api/config', undefined, patience());
-  return {
-    upstream: asText(raw.upstream),
-    note: asText(raw.upstream_note),
-    version: asText(raw.version),
-    model: asText(raw.model),
-    voice: asText(raw.voice),
-    turns: isObject(raw.turn_detection) ? raw.turn_detection : null,
-    authentication: raw.authentication === true,
-    recording: raw.recording === true,
-    iceServers: asObjects(raw.ice_servers) as unknown as RTCIceServer[],
-  };
-}
+export const getConfig = async (): Promise<Config> => readConfig(await sendJson('GET', 'api/config', undefined, patience()));
 
-/** A tool that the operator configured. */
-export interface OfferedTool {
-  name: string;
-  description: string;
-  executor: string;
-  server: string;
+const readTool = (tool: Json) => ({
+  name: asText(tool.name),
+  description: asText(tool.description),
+  executor: asText(tool.executor),
+  server: asText(tool.server),
   /** It changed or was added after its server was first seen, and the operator has not accepted that: whether the assistant gets the old version. */
-  held?: 'as-it-was' | 'not-offered';
-}
+  held: tool.state !== 'held' ? undefined : tool.offered === false ? ('not-offered' as const) : ('as-it-was' as const),
+});
+/** A tool that the operator configured. */
+export type OfferedTool = ReturnType<typeof readTool>;
 
 /** The tools of a new call, on a thread those of its assistant, and the names of the MCP servers. */
 export async function getTools(thread = ''): Promise<{ tools: OfferedTool[]; servers: string[] }> {
   const raw = await sendJson('GET', thread === '' ? 'api/tools' : `api/tools?thread_id=${encodeURIComponent(thread)}`);
-  const tools = asObjects(raw.tools).map((tool) => ({
-    name: asText(tool.name),
-    description: asText(tool.description),
-    executor: asText(tool.executor),
-    server: asText(tool.server),
-    held: tool.state !== 'held' ? undefined : tool.offered === false ? ('not-offered' as const) : ('as-it-was' as const),
-  }));
-  return { tools, servers: asObjects(raw.servers).map(({ name }) => asText(name)) };
-}
-
-/** The usage of some answers. */
-export interface Figures {
-  inputTokens: number;
-  outputTokens: number;
-  /** In US dollars; null if no price is known. */
-  cost: number | null;
-  unpriced: number;
+  return { tools: asObjects(raw.tools).map(readTool), servers: asObjects(raw.servers).map(({ name }) => asText(name)) };
 }
 
 export interface UsageRow extends Figures {
@@ -71,14 +44,15 @@ export interface UsageRow extends Figures {
   day: string;
 }
 
-function readFigures(raw: Json): Figures {
-  return {
-    inputTokens: asNumber(raw.input_tokens, 0),
-    outputTokens: asNumber(raw.output_tokens, 0),
-    cost: asNumber(raw.cost_usd) ?? null,
-    unpriced: asNumber(raw.unpriced_responses, 0),
-  };
-}
+const readFigures = (raw: Json) => ({
+  inputTokens: asNumber(raw.input_tokens, 0),
+  outputTokens: asNumber(raw.output_tokens, 0),
+  /** In US dollars; null if no price is known. */
+  cost: asNumber(raw.cost_usd) ?? null,
+  unpriced: asNumber(raw.unpriced_responses, 0),
+});
+/** The usage of some answers. */
+export type Figures = ReturnType<typeof readFigures>;
 
 /** The usage of the user's threads in the last 30 days, by thread and day. */
 export async function getUsage(): Promise<{ rows: UsageRow[]; total: Figures }> {

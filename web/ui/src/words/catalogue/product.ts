@@ -185,8 +185,8 @@ export const words = {
     no: both('no', 'nein'),
   },
   share: {
-    text: both('Everybody who has the link can read this conversation, also what is said later, until you withdraw the link. Nobody can write in it.',
-      'Wer den Link hat, kann diese Unterhaltung lesen, auch was später gesagt wird, bis Sie den Link zurückziehen. Niemand kann darin schreiben.'),
+    text: both('Everybody who has the link can read this conversation and hear what was recorded of it, also what is said later, until you withdraw the link. Nobody can write in it.',
+      'Wer den Link hat, kann diese Unterhaltung lesen und Aufgenommenes anhören, auch was später gesagt wird, bis Sie den Link zurückziehen. Niemand kann darin schreiben.'),
     make: both('Make a link', 'Link erstellen'),
     link: both('Link', 'Adresse'),
     copy: both('Copy', 'Kopieren'),
@@ -202,6 +202,7 @@ export const words = {
     export: both('Export everything', 'Alles exportieren'),
     exportNote: both('One archive of your conversations, calls, images, recordings, assistants and hooks.',
       'Ein Archiv Ihrer Unterhaltungen, Gespräche, Bilder, Aufnahmen, Assistenten und Hooks.'),
+    danger: both('Danger zone', 'Gefahrenbereich'),
     erase: both('Erase everything about me', 'Alles über mich löschen'),
     eraseNote: both('Your conversations, images, recordings, assistants, hooks and sign-ins are deleted for good. A call ends. This cannot be undone.',
       'Ihre Unterhaltungen, Bilder, Aufnahmen, Assistenten, Hooks und Anmeldungen werden endgültig gelöscht. Ein Gespräch endet. Das lässt sich nicht rückgängig machen.'),
