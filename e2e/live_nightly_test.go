@@ -43,6 +43,7 @@ func TestLiveSoak(t *testing.T) {
 			switch random.IntN(3) {
 			case 0:
 				c.speak()
+				<-time.After(3 * time.Second) // what is said sooner is of the same utterance
 			case 1:
 				c.say(chartPlease)
 				c.next("bridge.tool.done")

@@ -51,9 +51,11 @@ func (s *wire) send(ctx context.Context, kind string, fields tree) {
 // nulls are those that OpenAI sends although its document does not say so.
 var nulls = []string{"previous_item_id", "turn_detection", "transcript", "status_details", "usage"}
 
-// published notes how an event differs from what OpenAI publishes, in its dialects. Sessions are sent without most of what they have.
+// published notes how an event differs from what OpenAI publishes. Sessions are sent without most of what they have; those
+// of other vendors have other members, and their servers other events. All read what we send besides sessions as OpenAI does.
 func (s *wire) published(direction, kind string, data []byte) {
-	if !s.d.limited || s.d.Beta || direction == FromServer && strings.HasPrefix(kind, "session.") {
+	session := strings.HasPrefix(kind, "session.")
+	if s.d.Beta || session && (direction == FromServer || !s.d.limited) || direction == FromServer && !s.d.limited {
 		return
 	}
 	if err := Published(direction, data, nulls...); err != nil {
