@@ -92,6 +92,7 @@ type captions struct {
 	overlapAt    time.Duration
 	overlapSince time.Time
 	turnAt       time.Duration // where something else came between what is said
+	repeatAt     time.Duration // where the model was asked to say again what was cut
 	unheard      bool          // what was said last has no answer, or the client has silenced it
 	taken        int           // how many of the user's segments, with those that are not kept, a delegation has taken
 	said         int           // how many there were
@@ -203,6 +204,8 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 	switch {
 	case of == user && c.open[user] == nil && c.last(voice) != nil && f.start < c.last(voice).start && newest.start < c.last(voice).start:
 		return newest // however late: it was said before it was answered
+	case of == voice && newest.cutAt > 0 && c.repeatAt > newest.start && f.start >= c.repeatAt:
+		return nil
 	case of == voice && newest.cutAt > 0:
 		gap = cutGap
 	}

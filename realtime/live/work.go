@@ -509,6 +509,7 @@ func (w *work) create(eventID string, typed bool) bool {
 		w.nothing()
 	case w.captions.unheard:
 		w.captions.unheard = false
+		w.captions.repeatAt = w.sound.position()
 		w.lines.say(repeatLine, "", true)
 	default:
 		return false

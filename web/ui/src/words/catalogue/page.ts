@@ -344,6 +344,18 @@ export const words = {
     answerBegins: both('The answer begins', 'Die Antwort beginnt'),
     emptyIdle: both((talk: string): [string, string, string] => ['Press ', talk, ', allow the microphone and say hello. Both sides of the conversation appear here as text and are saved.'],
       (talk) => ['Drücken Sie auf ', talk, ', erlauben Sie das Mikrofon und sagen Sie Hallo. Beide Seiten des Gesprächs erscheinen hier als Text und werden gespeichert.']),
+    // What hardly anybody expects, one of them a day.
+    tips: both([
+      'Open this page on your phone in a call, and the call moves there in a second.',
+      'Click a sentence of a recorded call, and hear it.',
+      'If the server goes away, type on: your message arrives when it is back.',
+      'Interrupt an answer, and see which words you have not heard.',
+    ], [
+      'Öffnen Sie diese Seite während eines Gesprächs auf dem Telefon, und es zieht in einer Sekunde um.',
+      'Klicken Sie auf einen Satz eines aufgenommenen Gesprächs, und hören Sie ihn.',
+      'Wenn der Server weg ist, tippen Sie weiter: Ihre Nachricht kommt an, sobald er zurück ist.',
+      'Unterbrechen Sie eine Antwort, und sehen Sie, welche Wörter Sie nicht gehört haben.',
+    ]),
     emptyCall: both('Say something. Your words and the answer appear here.',
       'Sagen Sie etwas. Ihre Worte und die Antwort erscheinen hier.'),
     emptyElsewhere: both('Nothing was said here yet. Your call goes on in another conversation.',
