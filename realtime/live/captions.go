@@ -204,24 +204,22 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 	switch {
 	case of == user && c.open[user] == nil && c.last(voice) != nil && f.start < c.last(voice).start && newest.start < c.last(voice).start:
 		return newest // however late: it was said before it was answered
-	case of == voice && newest.cutAt > 0 && c.repeatAt > newest.start && f.start >= c.repeatAt:
-		return nil
 	case of == voice && newest.cutAt > 0:
 		gap = cutGap
 	}
-	if of == voice && newest.closed {
-		// What is said after the user's next turn is another answer.
-		if u := c.last(user); u != nil && u.committed && u.start >= newest.end && f.start >= u.end {
-			return nil
-		}
-	}
-	if of == voice && f.start >= c.turnAt && newest.end <= c.turnAt && f.start-newest.end > tail {
+	if f.start > newest.end+gap || of == voice && c.isOfAnother(newest, f) {
 		return nil
 	}
-	if f.start <= newest.end+gap {
-		return newest
-	}
-	return nil
+	return newest
+}
+
+// isOfAnother reports whether something came between the newest answer and what is said now, which is of another one: the
+// user's next turn, a question by other means, or the request to say again what was cut.
+func (c *captions) isOfAnother(newest *segment, f fragment) bool {
+	u := c.last(user)
+	return newest.closed && u != nil && u.committed && u.start >= newest.end && f.start >= u.end ||
+		f.start >= c.turnAt && newest.end <= c.turnAt && f.start-newest.end > tail ||
+		newest.cutAt > 0 && c.repeatAt > newest.start && f.start >= c.repeatAt
 }
 
 // begin begins a segment.
