@@ -101,24 +101,29 @@ type toolAnswer struct {
 	Why     string `json:"why,omitempty"`
 }
 
+type toolList struct {
+	Servers []ToolServer `json:"servers,omitzero"`
+	Tools   []toolAnswer `json:"tools"`
+}
+
 type threadTools struct {
 	Thread string `query:"thread_id"`
 }
 
 // tools returns the tools of a new call of this owner, on a new thread or the one that the query names, and those
 // that are held.
-func (h server) tools(ctx context.Context, who caller, in threadTools) (answer map[string]any, err error) {
+func (h server) tools(ctx context.Context, who caller, in threadTools) (answer toolList, err error) {
 	all := []toolAnswer{}
 	if h.Tools != nil {
 		var a assistant.Assistant
 		if in.Thread != "" {
 			if a, err = h.Store.Assistants.Of(ctx, thread.Key{Owner: who.Owner, Thread: in.Thread}); err != nil {
-				return nil, err
+				return answer, err
 			}
 		}
 		registry, err := h.Tools(ctx, who.Owner, a)
 		if err != nil {
-			return nil, err
+			return answer, err
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()
@@ -128,15 +133,13 @@ func (h server) tools(ctx context.Context, who caller, in threadTools) (answer m
 			})
 		}
 	}
-	answer = map[string]any{}
 	if h.ToolServers != nil {
-		servers := h.ToolServers.Of(ctx, who.Owner)
-		for _, s := range servers {
+		answer.Servers = h.ToolServers.Of(ctx, who.Owner)
+		for _, s := range answer.Servers {
 			all = withHeld(all, s)
 		}
-		answer["servers"] = servers
 	}
-	answer["tools"] = all
+	answer.Tools = all
 	return answer, nil
 }
 

@@ -98,7 +98,7 @@ type newQueued struct {
 }
 
 // add queues a message. The same idempotency key gets the same answer and adds nothing.
-func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply, err error) {
+func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply[queuedAnswer], err error) {
 	if err := checkQueued(in.Body.Message); err != nil {
 		return answer, err
 	}

@@ -137,7 +137,7 @@ type newThread struct {
 	} `body:"64 KiB,optional"`
 }
 
-func (h threads) create(ctx context.Context, who caller, in newThread) (made reply, err error) {
+func (h threads) create(ctx context.Context, who caller, in newThread) (made reply[persistence.Thread], err error) {
 	title, err := cleanTitle(in.Body.Title)
 	if err != nil {
 		return made, err
