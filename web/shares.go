@@ -123,7 +123,8 @@ type sharedMessage struct {
 	Parts     []thread.Part `json:"parts"`
 }
 
-// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a script.
+// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a
+// script.
 func (h shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {

@@ -63,7 +63,9 @@ type newTextSession struct {
 	} `body:"512 KiB,optional"`
 }
 
-func (h textSessions) create(ctx context.Context, who caller, in newTextSession) (made reply[sessionAnswer], err error) {
+func (h textSessions) create(
+	ctx context.Context, who caller, in newTextSession,
+) (made reply[sessionAnswer], err error) {
 	body := &in.Body
 	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
 		if name != "" && !validName(name) {

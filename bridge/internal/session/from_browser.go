@@ -228,8 +228,8 @@ func (s *State) tellTruncated(it *item, heard int64) {
 
 // cancelAnswer takes response.cancel. The answers that a client hears, or has not been told the end of, end for it even
 // if they are complete; an answer that it was not told of is not meant. One that has ended while the client's event was
-// on its way is as the client wants it, so no error says that there is none: the upstream and a client stop for the same
-// speech.
+// on its way is as the client wants it, so no error says that there is none: the upstream and a client stop for the
+// same speech.
 func (s *State) cancelAnswer(ev realtime.Event, told Told) {
 	meant := slices.DeleteFunc(slices.Clone(told.Held),
 		func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
