@@ -80,7 +80,7 @@ func (r *Reader) decode(p *media.Packet) error {
 		r.out = append(r.out, samples...)
 		return err
 	}
-	if len(p.Payload) != p.Format.Frame() {
+	if p.Part == nil && len(p.Payload) != p.Format.Frame() {
 		return fmt.Errorf("read packet: %d bytes, want %d", len(p.Payload), p.Format.Frame())
 	}
 	if r.resampler == nil {

@@ -55,7 +55,7 @@ func (in *input) came(at time.Duration) time.Time {
 func (in *input) send(samples []int16, until time.Duration) {
 	in.bytes = in.format.Encoding.Append(in.bytes[:0], samples)
 	if len(in.bytes) > 0 {
-		in.out.speak(in.bytes, until-lasts(in.format, len(in.bytes)))
+		in.out.speak(in.bytes, until-in.format.Lasts(len(in.bytes)))
 	}
 }
 

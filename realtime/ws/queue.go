@@ -48,11 +48,6 @@ func newQueue(format media.Format) *queue {
 	return &queue{format: format, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// lasts returns how long bytes of sound last.
-func lasts(format media.Format, n int) time.Duration {
-	return time.Duration(n) * media.FrameTime / time.Duration(format.Frame())
-}
-
 // bytes returns how many bytes of sound last so long.
 func bytesOf(format media.Format, d time.Duration) int {
 	return int(d/media.FrameTime) * format.Frame()
@@ -137,7 +132,7 @@ func (q *queue) next() (event []byte, ok, last bool) {
 	}
 	q.items = slices.Delete(q.items, 0, n)
 	q.sound -= len(sound)
-	q.marks.add(mark{place: lasts(q.format, q.spoken), at: first.at, sent: time.Now()})
+	q.marks.add(mark{place: q.format.Lasts(q.spoken), at: first.at, sent: time.Now()})
 	q.spoken += len(sound)
 	return appended(sound), true, false
 }
@@ -154,7 +149,7 @@ func (q *queue) markOf(place time.Duration) (mark, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	m, ok := q.marks.before(place)
-	if !ok || place > lasts(q.format, q.spoken) {
+	if !ok || place > q.format.Lasts(q.spoken) {
 		return mark{}, false
 	}
 	gone := place - m.place

@@ -3,16 +3,14 @@ package wsserver
 import (
 	"strings"
 	"time"
-
-	"voicebridge/realtime/media"
 )
 
 const (
 	// maxEarlySound is how much sound may wait for the client beside what is due.
 	maxEarlySound = 10 * time.Second
-	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and maxNameless
-	// how much at all.
-	maxUnnamed, maxNameless = time.Second, maxUnread * time.Millisecond
+	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and
+	// maxUnnamedSound how much at all.
+	maxUnnamed, maxUnnamedSound = time.Second, maxUnread * time.Millisecond
 )
 
 // answer is a response that has sound.
@@ -43,17 +41,6 @@ type Told struct {
 type end struct {
 	item string
 	data []byte
-}
-
-// piece is sound of a part of an answer that comes before it is heard.
-type piece struct {
-	source uint32
-	part   media.Part
-	sound  []byte
-}
-
-func (e *piece) continues(p *media.Part) bool {
-	return e.part.Response == p.Response && e.part.Item == p.Item && e.part.Content == p.Content && !e.part.Last
 }
 
 // means reports whether the call's id is an upstream session's, which has another name in the call if an earlier session has

@@ -155,7 +155,7 @@ func (c *Conn) Ahead() (remote uint32, room bool) {
 	if c.silent {
 		return 0, false
 	}
-	return c.id, c.out.waiting() < maxEarlySound && c.output.nameless() < maxUnnamed
+	return c.id, c.out.waiting() < maxEarlySound && c.output.unnamed() < maxUnnamed
 }
 
 // Close sends what waits, for half a second at most, closes the connection and joins its goroutines. It is idempotent,

@@ -137,6 +137,7 @@ type room struct {
 	slow    int
 	silent  bool // packets are kept without their sound
 	start   time.Time
+	ahead   media.Packet // the last one that came before it is heard
 }
 
 func (r *room) WriteAudio(p *media.Packet) error {

@@ -110,9 +110,7 @@ func (in *input) append(event []byte) *realtime.Error {
 func (in *input) open() bool { return in.flow != nil && in.flow.IsOpen() }
 
 // length returns how long bytes of sound last.
-func (in *input) length(bytes int) time.Duration {
-	return time.Duration(bytes) * media.FrameTime / time.Duration(in.format.Frame())
-}
+func (in *input) length(bytes int) time.Duration { return in.format.Lasts(bytes) }
 
 // waiting returns how much sound was not forwarded yet.
 func (in *input) waiting() time.Duration {

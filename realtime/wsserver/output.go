@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,14 +46,14 @@ type output struct {
 	closed  bool
 	returns bool // a client that came back, which is told first what its session is
 	reader  *transcode.Reader
-	bytes   []byte   // sound that is no event yet
-	early   []piece  // sound that comes before it is heard, and is no event yet
-	answers []answer // the latest ones with sound, oldest first
-	playing string   // the response that is heard
-	cut     bool     // the client has stopped what is heard, though the upstream may go on with it
-	behind  [][]byte // events of the next answer, until the client is told the end of the one before
-	held    int      // bytes of the events that are held back
-	last    Told     // what was sent last of the ends of answers
+	bytes   []byte         // sound that is no event yet
+	early   []media.Packet // sound that comes before it is heard, and waits for what it is part of to be announced
+	answers []answer       // the latest ones with sound, oldest first
+	playing string         // the response that is heard
+	cut     bool           // the client has stopped what is heard, though the upstream may go on with it
+	behind  [][]byte       // events of the next answer, until the client is told the end of the one before
+	held    int            // bytes of the events that are held back
+	last    Told           // what was sent last of the ends of answers
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
 }
@@ -83,9 +84,6 @@ func (o *output) change() {
 	before := o.format
 	o.reader, o.format, o.next = nil, *o.next, nil
 	o.bytes = reformat(o.bytes, before, o.format)
-	for i := range o.early {
-		o.early[i].sound = reformat(o.early[i].sound, before, o.format)
-	}
 }
 
 // told returns what the client may believe.
@@ -153,11 +151,7 @@ func (o *output) convert(sound []byte, p *media.Packet) (more []byte, quiet bool
 	return o.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
 }
 
-func (o *output) length() time.Duration { return o.lengthOf(o.bytes) }
-
-func (o *output) lengthOf(sound []byte) time.Duration {
-	return time.Duration(len(sound)) * media.FrameTime / time.Duration(o.format.Frame())
-}
+func (o *output) length() time.Duration { return o.format.Lasts(len(o.bytes)) }
 
 // unannounced keeps the sound that comes while nothing is heard: an upstream sends silence then, or the beginning of
 // what it announces just now.
@@ -196,7 +190,7 @@ func (o *output) flush() {
 // delta sends sound of a part of an answer.
 func (o *output) delta(a *answer, part *part, sound []byte) {
 	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
-		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.lengthOf(sound).Milliseconds()))
+		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.format.Lasts(len(sound)).Milliseconds()))
 	o.watch()
 }
 
@@ -208,75 +202,66 @@ func (o *output) find(response string) *answer {
 	return &o.answers[i]
 }
 
-// partOf returns the part of an answer that a piece is of, nil if it was not announced yet.
-func (o *output) partOf(e *piece) (*answer, *part) {
+// partOf returns the part of an answer that a packet is of, nil if it was not announced yet.
+func (o *output) partOf(p *media.Packet) (*answer, *part) {
 	for i := len(o.answers) - 1; i >= 0; i-- {
 		a := &o.answers[i]
-		if a.source != 0 && a.source != e.source || !means(a.response, e.part.Response) {
+		if a.source != 0 && a.source != p.Source || !means(a.response, p.Part.Response) {
 			continue
 		}
 		for at := range a.parts {
-			if p := &a.parts[at]; p.content == e.part.Content && means(p.item, e.part.Item) {
-				a.source = e.source
-				return a, p
+			if part := &a.parts[at]; part.content == p.Part.Content && means(part.item, p.Part.Item) {
+				a.source = p.Source
+				return a, part
 			}
 		}
 	}
 	return nil, nil
 }
 
-// nameless returns how much sound waits for the event that says what it is part of.
-func (o *output) nameless() (d time.Duration) {
+// unnamed returns how much sound waits for the event that says what it is part of.
+func (o *output) unnamed() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.unnamedSound()
+}
+
+func (o *output) unnamedSound() (d time.Duration) {
 	for i := range o.early {
-		d += o.lengthOf(o.early[i].sound)
+		d += o.early[i].Format.Lasts(len(o.early[i].Payload))
 	}
 	return d
 }
 
 // comesEarly takes a packet that comes before it is heard.
-func (o *output) comesEarly(p *media.Packet) (err error) {
-	last := len(o.early) - 1
-	if last < 0 || o.early[last].source != p.Source || !o.early[last].continues(p.Part) {
-		o.early = append(o.early, piece{source: p.Source})
-		last++
+func (o *output) comesEarly(p *media.Packet) error {
+	if p.Part.Last || o.unnamedSound() < maxUnnamedSound {
+		o.early = append(o.early, p.Clone())
 	}
-	e := &o.early[last]
-	e.part = *p.Part
-	if len(p.Payload) > 0 && !p.Part.Last && o.lengthOf(e.sound) < maxNameless {
-		e.sound, _, err = o.convert(e.sound, p)
-	}
-	o.sendEarly()
+	err := o.sendEarly()
 	o.follow()
 	return err
 }
 
-// sendEarly sends what is known of the sound that comes early.
-func (o *output) sendEarly() {
+// sendEarly sends what is known of the sound that comes early, each packet as an event.
+func (o *output) sendEarly() (err error) {
 	for len(o.early) > 0 && !o.returns {
-		e := &o.early[0]
-		a, part := o.partOf(e)
+		p := &o.early[0]
+		a, part := o.partOf(p)
 		if a == nil {
-			return
-		}
-		if n := len(e.sound); n > 0 && (!e.part.More || len(o.early) > 1 || o.lengthOf(e.sound) >= deltaMS*time.Millisecond) {
-			o.delta(a, part, e.sound)
-			e.sound = e.sound[:0]
-		}
-		if e.part.Last {
-			part.sent = true
-			o.releaseSent(a)
-		}
-		if len(e.sound) > 0 {
-			return
-		}
-		if len(o.early) == 1 && !e.part.Last {
-			o.early = o.early[:0]
-			return
+			break
 		}
 		o.early = o.early[1:]
+		if p.Part.Last {
+			part.sent = true
+			o.releaseSent(a)
+			continue
+		}
+		sound, _, failed := o.convert(nil, p)
+		err = errors.Join(err, failed)
+		o.delta(a, part, sound)
 	}
+	return err
 }
 
 // event takes an event of the call, and sends it, perhaps later or changed.
@@ -354,7 +339,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	case realtime.TypeSessionCreated:
 		o.to.event(withFormats(*ev, o.input(), o.format))
 		o.returns = false
-		o.sendEarly()
+		_ = o.sendEarly() // the sound that cannot be read is left out
 		return
 	case realtime.TypeSessionUpdated:
 		o.change()
@@ -364,7 +349,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
 		o.announced(ev)
 		o.to.event(data)
-		o.sendEarly()
+		_ = o.sendEarly()
 		return
 	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
 		if ev.Response != nil {
