@@ -213,8 +213,8 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 	return newest
 }
 
-// isOfAnother reports whether something came between the newest answer and what is said now, which is of another one: the
-// user's next turn, a question by other means, or the request to say again what was cut.
+// isOfAnother reports whether something came between the newest answer and what is said now, which is of another one:
+// the user's next turn, a question by other means, or the request to say again what was cut.
 func (c *captions) isOfAnother(newest *segment, f fragment) bool {
 	u := c.last(user)
 	return newest.closed && u != nil && u.committed && u.start >= newest.end && f.start >= u.end ||

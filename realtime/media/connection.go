@@ -59,11 +59,11 @@ const (
 	StepChannel Step = "channel" // events can be sent
 )
 
-// Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not call Close.
-// Any of them may be nil.
+// Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not
+// call Close. Any of them may be nil.
 type Handlers struct {
-	// Message takes one event, and owns the slice. It is never called after StateClosed was reported. While it runs, the
-	// remote's next events wait.
+	// Message takes one event, and owns the slice. It is never called after StateClosed was reported. While it runs,
+	// the remote's next events wait.
 	Message func(data []byte)
 	// TooLarge is called in place of Message for an event above our limit, which was dropped. size is in bytes.
 	TooLarge func(size int)

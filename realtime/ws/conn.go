@@ -65,9 +65,11 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 	ctx, cancel := context.WithCancel(context.Background())
 	out := newQueue(p.formatIn())
 	return &Conn{
-		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
-		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true,
+		profile: p, model: model, socket: s, log: log, source: media.NewSource(),
+		ctx: ctx, cancel: cancel, done: make(chan struct{}), closed: make(chan struct{}),
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)},
+		play: newPlayout(p.formatOut(), common), inbox: newInbox(), interrupts: true,
+		plays: func() bool { return false }, unsaid: make(map[string]cut),
 	}
 }
 
@@ -84,8 +86,8 @@ func (c *Conn) Instruct(more string) {
 	c.more = more
 }
 
-// ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own clock, for a
-// second: then it is told what was played here. It must be called before Start.
+// ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own
+// clock, for a second: then it is told what was played here. It must be called before Start.
 func (c *Conn) ClientPlays(plays func() bool) { c.plays = plays }
 
 // Send sends an event after those sent before. It waits while 1 MiB of events waits for the upstream. Errors:
@@ -187,8 +189,8 @@ func (c *Conn) cut(cuts []cut) {
 			continue
 		}
 		c.out.insist(write(tree{
-			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item, "item_id": cut.item, "content_index": cut.content,
-			"audio_end_ms": cut.played.Milliseconds(),
+			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item,
+			"item_id": cut.item, "content_index": cut.content, "audio_end_ms": cut.played.Milliseconds(),
 		}))
 	}
 }
@@ -199,8 +201,8 @@ const ownEvent = "bridge_ws_"
 // truncated says what was played in place of an upstream that does not.
 func (c *Conn) truncated(of cut) {
 	c.tell(again(tree{
-		"type": realtime.TypeItemTruncated, "event_id": newID("event_"), "item_id": of.item, "content_index": of.content,
-		"audio_end_ms": of.played.Milliseconds(),
+		"type": realtime.TypeItemTruncated, "event_id": newID("event_"),
+		"item_id": of.item, "content_index": of.content, "audio_end_ms": of.played.Milliseconds(),
 	}))
 }
 
@@ -257,8 +259,8 @@ func sound(ev *realtime.Event) ([]byte, error) { return base64.StdEncoding.Decod
 // Sound returns how long the sound of an item is, as far as it has come; zero if it has none, or is none of the latest.
 func (c *Conn) Sound(itemID string) time.Duration { return c.play.sound(itemID) }
 
-// Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later it was sent;
-// ok is false if nothing that was sent has that place.
+// Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later
+// it was sent; ok is false if nothing that was sent has that place.
 func (c *Conn) Said(place time.Duration) (at time.Time, late time.Duration, ok bool) {
 	sent, ok := c.out.markOf(place)
 	if !ok {

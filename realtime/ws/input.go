@@ -73,7 +73,8 @@ func (in *input) fill(now time.Time) bool {
 	if !in.speaking || in.stream.arrived.IsZero() || in.filled >= silenceFor {
 		return false
 	}
-	for due := now.Sub(in.stream.arrived) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
+	due := min(now.Sub(in.stream.arrived)-missing, silenceFor)
+	for ; in.filled < due; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
 		in.send(samples, in.stream.at+missing+in.filled+longestAppend)
 		in.reader.Skip(len(samples))

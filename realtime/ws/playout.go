@@ -10,17 +10,17 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// How much of the model's sound waits to be played. What comes when there is no room waits with the upstream, and so does
-// its word that the caller speaks, because it comes behind: so reading should not stop in the middle of an answer. Answers
-// of more than a minute are rare, so they share the memory for what is beyond: as samples, since the base64 in which they
-// come is a third longer.
+// How much of the model's sound waits to be played. What comes when there is no room waits with the upstream, and so
+// does its word that the caller speaks, because it comes behind: so reading should not stop in the middle of an
+// answer. Answers of more than a minute are rare, so they share the memory for what is beyond: as samples, since the
+// base64 in which they come is a third longer.
 const (
 	// assured is what every session may have: 3 MB.
 	assured = time.Minute
 	// maxAhead is more than the longest answer of 4096 tokens.
 	maxAhead = 5 * time.Minute
-	// maxUtterances is how many parts of items may wait, however short they are. A piece of sound is as long as it came, but
-	// one shorter than minPiece is kept with the one before it, and one longer than maxPiece is cut.
+	// maxUtterances is how many parts of items may wait, however short they are. A piece of sound is as long as it
+	// came, but one shorter than minPiece is kept with the one before it, and one longer than maxPiece is cut.
 	maxUtterances, minPiece, maxPiece = 1024, 4 << 10, 48_000
 	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
 	maxShared = 64 << 20
@@ -106,8 +106,8 @@ type cut struct {
 	all     time.Duration // as much of it as has come
 }
 
-// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A remote
-// that plays it by its own clock gets it early: then playout knows what is heard by now.
+// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A
+// remote that plays it by its own clock gets it early: then playout knows what is heard by now.
 type playout struct {
 	format media.Format
 	shared *shared
@@ -128,7 +128,10 @@ type playout struct {
 }
 
 func newPlayout(format media.Format, common *shared) *playout {
-	return &playout{format: format, shared: common, sounds: make(map[string]int), wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
+	return &playout{
+		format: format, shared: common, sounds: make(map[string]int),
+		wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1),
+	}
 }
 
 // remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.
@@ -243,8 +246,8 @@ func (p *playout) ahead(remote uint32) {
 	}
 }
 
-// next returns the next piece of sound for the remote, if there is room for it or the clock is about to play it, or, without
-// one, a part that the remote has got to the end. There is no part if there is neither.
+// next returns the next piece of sound for the remote, if there is room for it or the clock is about to play it, or,
+// without one, a part that the remote has got to the end. There is no part if there is neither.
 func (p *playout) next(room, due bool) (piece []byte, part *media.Part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -281,8 +284,8 @@ func (p *playout) end(events []realtime.Event) []realtime.Event {
 	return events
 }
 
-// frame takes out the frame that is played next, padded with silence at the end of an item; it is nil if a remote has it
-// already. ok is false if there is no frame yet. The events come before it.
+// frame takes out the frame that is played next, padded with silence at the end of an item; it is nil if a remote has
+// it already. ok is false if there is no frame yet. The events come before it.
 func (p *playout) frame(buf []byte) (frame []byte, ok bool, events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,8 +310,8 @@ func (p *playout) frame(buf []byte) (frame []byte, ok bool, events []realtime.Ev
 	return append(frame, make([]byte, size-len(frame))...), true, events
 }
 
-// stop drops what was not played. It returns what that is of each item, and the events that say so. told means that they
-// say so even if nothing was being played.
+// stop drops what was not played. It returns what that is of each item, and the events that say so. told means that
+// they say so even if nothing was being played.
 func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -332,8 +335,8 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	return cuts, []realtime.Event{bufferEvent(realtime.TypeOutputBufferCleared, response)}
 }
 
-// truncate drops what was not played of an item, because the client says so. It returns how much of the item has come; nothing
-// is known of one that was played to its end.
+// truncate drops what was not played of an item, because the client says so. It returns how much of the item has
+// come; nothing is known of one that was played to its end.
 func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -76,13 +75,15 @@ func (c *Conn) read() {
 // over takes the end of the connection.
 func (c *Conn) over(err error) {
 	state := media.StateFailed
-	if e, ok := errors.AsType[websocket.CloseError](err); ok && e.Code != websocket.StatusMessageTooBig || errors.Is(err, io.EOF) {
+	goodbye, polite := errors.AsType[websocket.CloseError](err)
+	polite = polite && goodbye.Code != websocket.StatusMessageTooBig
+	if polite || errors.Is(err, io.EOF) {
 		state = media.StateClosed
 	}
 	select {
 	case <-c.done:
 	default:
-		c.log.LogAttrs(context.Background(), slog.LevelInfo, "upstream connection ended", slog.String("error", realtime.MaskKeys(err.Error())))
+		c.log.Info("upstream connection ended", "error", realtime.MaskKeys(err.Error()))
 	}
 	c.end(state)
 }
@@ -256,9 +257,10 @@ func (c *Conn) keepAlive() {
 	}
 }
 
-// Forward plays the model's sound: it passes a packet to dst each 20 ms while flow's gate is open, until the connection ends
-// (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). A [media.Ahead] gets it in the pieces in
-// which it comes instead, as soon as there is room. The packet passed to dst is reused. Only one Forward at a time can run.
+// Forward plays the model's sound: it passes a packet to dst each 20 ms while flow's gate is open, until the
+// connection ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). A [media.Ahead]
+// gets it in the pieces in which it comes instead, as soon as there is room. The packet passed to dst is reused. Only
+// one Forward at a time can run.
 func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	if err := c.forward(ctx, dst, flow); err != nil {
 		return fmt.Errorf("forward audio: %w", err)

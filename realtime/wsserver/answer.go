@@ -43,8 +43,8 @@ type end struct {
 	data []byte
 }
 
-// means reports whether the call's id is an upstream session's, which has another name in the call if an earlier session has
-// used it: see bridge/internal/session.
+// means reports whether the call's id is an upstream session's, which has another name in the call if an earlier
+// session has used it: see bridge/internal/session.
 func means(ours, theirs string) bool {
 	return ours == theirs || theirs == "" || strings.HasPrefix(ours, "g") && strings.HasSuffix(ours, "_"+theirs)
 }

@@ -12,8 +12,8 @@ import (
 // flushFor is how long Close waits until what was sent has left.
 const flushFor = 500 * time.Millisecond
 
-// Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe for
-// concurrent use.
+// Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe
+// for concurrent use.
 type Conn struct {
 	h      media.Handlers
 	slow   func()
@@ -42,7 +42,9 @@ type Conn struct {
 // New returns a connection that still needs [Conn.Handle] and a socket.
 func New() *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{id: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
+	c := &Conn{
+		id: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput(),
+	}
 	c.output.init(c.out, c.input.current)
 	return c
 }
@@ -67,8 +69,8 @@ type Memory func(ctx context.Context, bytes int64) (release func(), err error)
 // Within sets whose memory the client's events take; nil means that there is no limit. It must be called before Serve.
 func (c *Conn) Within(m Memory) { c.memory = m }
 
-// Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer that
-// is being played. It must be called before Serve.
+// Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer
+// that is being played. It must be called before Serve.
 func (c *Conn) Succeed(before *Conn) {
 	c.input.succeed(before.input)
 	c.output.succeed(&before.output)

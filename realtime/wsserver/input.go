@@ -81,25 +81,29 @@ func (in *input) succeed(before *input) {
 
 // append takes the sound of an event.
 func (in *input) append(event []byte) *realtime.Error {
+	refuse := func(code, message string) *realtime.Error {
+		return &realtime.Error{Code: code, Param: "audio", Message: message}
+	}
 	var text string
 	if json.Unmarshal(realtime.Member(event, "audio"), &text) != nil {
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "audio must be base64 in a string."}
+		return refuse("invalid_value", "audio must be base64 in a string.")
 	}
 	sound, err := base64.StdEncoding.DecodeString(text)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case err != nil:
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value."}
+		return refuse("invalid_value", "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value.")
 	case len(sound)%in.format.Encoding.Size() != 0:
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "audio ends within a sample of 16 bits."}
+		return refuse("invalid_value", "audio ends within a sample of 16 bits.")
 	}
 	limit := maxAhead
 	if !in.open() {
 		limit = maxEarly
 	}
 	if in.waiting()+in.length(len(sound)) > limit {
-		return &realtime.Error{Code: "input_audio_too_much", Param: "audio", Message: fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))}
+		message := fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))
+		return refuse("input_audio_too_much", message)
 	}
 	in.sound = append(in.sound, sound...)
 	in.total += len(sound)
@@ -121,8 +125,8 @@ func (in *input) waiting() time.Duration {
 	return d
 }
 
-// hold keeps an event until the sound before it was forwarded: a commit, and all that follows one that waits. ok is false
-// if there are too many.
+// hold keeps an event until the sound before it was forwarded: a commit, and all that follows one that waits. ok is
+// false if there are too many.
 func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -159,8 +163,8 @@ func (in *input) clear() {
 	in.gone, in.before, in.sound = in.total, nil, nil
 }
 
-// frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is then;
-// freed means that an event may go.
+// frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is
+// then; freed means that an event may go.
 func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -20,11 +20,12 @@ import (
 const (
 	// deltaMS is how much sound an event has.
 	deltaMS = 40
-	// Sound and the events that say when it begins and ends do not come the same way. What comes before its beginning was
-	// announced is kept, so much of it; and after its end was announced, some may still come.
+	// Sound and the events that say when it begins and ends do not come the same way. What comes before its beginning
+	// was announced is kept, so much of it; and after its end was announced, some may still come.
 	maxUnannounced = 500 * time.Millisecond
 	trailing       = 60 * time.Millisecond
-	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is announced.
+	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is
+	// announced.
 	unannounced = 200 * time.Millisecond
 	// soundless is how long an answer may be without sound until its end is no longer held back.
 	soundless = 2 * time.Second
@@ -34,8 +35,9 @@ const (
 	remembered = 64
 )
 
-// output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the call is
-// told of it as soon as the answer is made, long before it was heard: the events that say so are held back until then.
+// output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the
+// call is told of it as soon as the answer is made, long before it was heard: the events that say so are held back
+// until then.
 type output struct {
 	to    *queue
 	input func() media.Format // the format of the other side
@@ -189,8 +191,11 @@ func (o *output) flush() {
 
 // delta sends sound of a part of an answer.
 func (o *output) delta(a *answer, part *part, sound []byte) {
-	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
-		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.format.Lasts(len(sound)).Milliseconds()))
+	const event = `{"type":"` + realtime.TypeOutputAudioDelta + `","event_id":%q,"response_id":%q,"item_id":%q,` +
+		`"output_index":%d,"content_index":%d,"delta":%q}`
+	delta := base64.StdEncoding.EncodeToString(sound)
+	data := fmt.Appendf(nil, event, newID("event_"), a.response, part.item, part.output, part.content, delta)
+	o.to.sound(data, int(o.format.Lasts(len(sound)).Milliseconds()))
 	o.watch()
 }
 
@@ -278,23 +283,28 @@ func (o *output) event(data []byte) {
 	o.follow()
 }
 
-// mustFollow reports whether an event waits for the end of the answer before it: a client knows one answer at a time. What
-// it has to know at once does not wait.
+// mustFollow reports whether an event waits for the end of the answer before it: a client knows one answer at a time.
+// What it has to know at once does not wait.
 func (o *output) mustFollow(ev *realtime.Event) bool {
 	if len(o.behind) == 0 {
 		return ev.Type == realtime.TypeResponseCreated && o.isOver()
 	}
-	switch kind, _, _ := strings.Cut(ev.Type, "."); {
-	case kind == "session", kind == "bridge", kind == "output_audio_buffer":
+	switch kind, _, _ := strings.Cut(ev.Type, "."); kind {
+	case "session", "bridge", "output_audio_buffer":
 		return false
 	}
-	return ev.Type != realtime.TypeError && ev.Type != realtime.TypeInputSpeechStarted && ev.Type != realtime.TypeInputSpeechStopped &&
-		ev.Type != realtime.TypeResponseCancel
+	switch ev.Type {
+	case realtime.TypeError, realtime.TypeInputSpeechStarted, realtime.TypeInputSpeechStopped, realtime.TypeResponseCancel:
+		return false
+	}
+	return true
 }
 
 // isOver reports whether the end of an answer is held back.
 func (o *output) isOver() bool {
-	return slices.ContainsFunc(o.answers, func(a answer) bool { return len(a.ends) > 0 && a.ends[len(a.ends)-1].item == "" })
+	return slices.ContainsFunc(o.answers, func(a answer) bool {
+		return len(a.ends) > 0 && a.ends[len(a.ends)-1].item == ""
+	})
 }
 
 // follow sends what waited for the end of an answer, once that was sent.
@@ -351,7 +361,8 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 		o.to.event(data)
 		_ = o.sendEarly()
 		return
-	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
+	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone,
+		realtime.TypeOutputItemDone, realtime.TypeResponseDone:
 		if ev.Response != nil {
 			data = withFormats(*ev, o.input(), o.format)
 		}
@@ -388,8 +399,9 @@ func (o *output) announced(ev *realtime.Event) {
 	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
 		return
 	}
+	isThis := func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }
 	a := o.find(ev.ResponseID)
-	if a != nil && slices.ContainsFunc(a.parts, func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }) {
+	if a != nil && slices.ContainsFunc(a.parts, isThis) {
 		return
 	}
 	var where struct {
