@@ -154,7 +154,10 @@ func (c *Client) add(conn *Conn) {
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := encode(tree{"session": conn.session.config.creation(c.Backend), "transport": tree{"type": "webrtc", "sdp": offer}})
+	body := encode(tree{
+		"session":   conn.session.config.creation(c.Backend),
+		"transport": tree{"type": "webrtc", "sdp": offer},
+	})
 	res, err := c.post(ctx, c.URL, body, s.SafetyIdentifier)
 	if err != nil {
 		return "", "", fmt.Errorf("create session: %w", err)
@@ -316,7 +319,8 @@ func (c *Client) attach(ctx context.Context, id string) (length time.Duration, t
 	}
 	defer func() { _ = socket.CloseNow() }() // it answers no close
 	socket.SetReadLimit(1 << 20)
-	if err := socket.Write(ctx, websocket.MessageText, encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})); err != nil {
+	closing := encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
+	if err := socket.Write(ctx, websocket.MessageText, closing); err != nil {
 		return 0, false, fmt.Errorf("end session: %w", err)
 	}
 	for {

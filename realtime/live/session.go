@@ -45,12 +45,16 @@ type session struct {
 
 // init makes the parts. sound is that of the connection.
 func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
-	s.backend, s.config, s.log, s.final, s.seen = backend, cfg, log, media.StateClosed, make(map[string]bool)
+	s.backend, s.config, s.log = backend, cfg, log
+	s.final, s.seen = media.StateClosed, make(map[string]bool)
 	k := &s.core
 	k.sound, k.sent = sound, make(map[string]command)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
-	s.work = work{core: k, captions: &s.captions, lines: &s.lines, chat: backend.Delegate == DelegateChat, known: make(map[string]bool), maxRounds: backend.Rounds}
+	s.work = work{
+		core: k, captions: &s.captions, lines: &s.lines, known: make(map[string]bool),
+		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
+	}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
 	s.captions.unheard = len(cfg.history) > 0
 	s.captions.delegates = func() bool { return s.work.pending != nil || s.work.running != nil }
@@ -175,9 +179,14 @@ func (s *session) closed(reason string) {
 	switch {
 	case s.closing:
 	case reason == "expired":
-		s.core.refuse("", realtime.Error{Type: "invalid_request_error", Code: "session_expired", Message: "The session has expired."})
+		s.core.refuse("", realtime.Error{
+			Type: "invalid_request_error", Code: "session_expired", Message: "The session has expired.",
+		})
 	case reason == "content":
-		s.core.refuse("", realtime.Error{Type: "invalid_request_error", Code: "content_filter", Message: "The upstream has ended the session because of what was said."})
+		s.core.refuse("", realtime.Error{
+			Type: "invalid_request_error", Code: "content_filter",
+			Message: "The upstream has ended the session because of what was said.",
+		})
 	}
 	s.end(media.StateClosed, reason)
 }
@@ -203,7 +212,8 @@ func (s *session) fault(e *failure) {
 	case own && what.kind != sentOther && what.kind != sentShort:
 		s.log.Warn("upstream has refused an item", "code", e.Code, "error", e.Message)
 		s.work.refused(what, &e.Error)
-		if what.kind == sentText || what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required" {
+		askedByClient := what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required"
+		if askedByClient || what.kind == sentText {
 			s.core.refuse(what.client, told)
 		}
 	default:
@@ -222,7 +232,9 @@ func (s *session) asked(ev *realtime.Event) {
 		s.create(ev)
 	case realtime.TypeResponseCancel:
 		if !s.cancel() {
-			s.core.refuse(ev.EventID, realtime.Error{Code: "response_cancel_not_active", Message: "There is no answer to cancel."})
+			s.core.refuse(ev.EventID, realtime.Error{
+				Code: "response_cancel_not_active", Message: "There is no answer to cancel.",
+			})
 		}
 	case realtime.TypeOutputBufferClear:
 		if !s.cancel() {

@@ -254,5 +254,6 @@ func headOf(text string, limit int) string {
 
 // notSupported is the error about what a session cannot do.
 func notSupported(what string) realtime.Error {
-	return realtime.Error{Code: "not_supported_by_upstream", Message: fmt.Sprintf("This voice model does not take %s.", what)}
+	message := fmt.Sprintf("This voice model does not take %s.", what)
+	return realtime.Error{Code: "not_supported_by_upstream", Message: message}
 }

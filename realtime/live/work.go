@@ -39,10 +39,12 @@ const (
 	holdingLine = "Tell the user in one short sentence that you are still working on it."
 	apologyLine = "Tell the user in one short sentence that this did not work, and that they may ask again."
 	repeatLine  = "The user has not heard an answer to what they said last. Give it now."
-	stopLine    = "The user has stopped you. Say no more of this, and nothing until they speak or you have a result to tell."
-	startedText = `{"status":"started","note":"It is still running, or waits for the user's permission. The user will be told the result by itself: say only that it has begun, and do not call it again."}`
-	cutNote     = "\n[cut: the rest did not fit]"
-	lostText    = `{"error":"the result could not be passed on"}`
+	stopLine    = "The user has stopped you. Say no more of this, and nothing until they speak or you have a result " +
+		"to tell."
+	startedText = `{"status":"started","note":"It is still running, or waits for the user's permission. The user ` +
+		`will be told the result by itself: say only that it has begun, and do not call it again."}`
+	cutNote  = "\n[cut: the rest did not fit]"
+	lostText = `{"error":"the result could not be passed on"}`
 )
 
 // task is a delegation, of which the caller is told something every few seconds.
@@ -193,7 +195,7 @@ func (w *work) askNext() {
 	c := &call{id: a.id, name: AskTool, since: w.now, started: true}
 	w.calls = append(w.calls, c)
 	id := newID("resp_")
-	w.emit(tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)})
+	w.emit(responseCreated(id))
 	item := w.called(id, c, string(encode(tree{"question": a.text})))
 	done := response(id, spoken, realtime.ResponseCompleted)
 	done["output"] = []tree{item}
@@ -371,7 +373,8 @@ func (w *work) output(callID, output, eventID string) {
 	case a != nil && a.id == callID:
 		w.running = nil
 		if a.superseded {
-			w.lines.know("(An answer to an earlier question, which the user does not wait for any more: "+output+")", w.named(a.id))
+			const earlier = "(An answer to an earlier question, which the user does not wait for any more: %s)"
+			w.lines.know(fmt.Sprintf(earlier, output), w.named(a.id))
 			w.drop(a.id)
 			return
 		}
@@ -399,7 +402,7 @@ func (w *work) reply(c *call, output, eventID string) {
 	c.answered = true
 	room := max(w.most.bytes-w.bytes-spare, 0) / 2
 	item := func(text string) tree {
-		return tree{"type": realtime.ItemFunctionCallOutput, "call_id": c.id, "output": text}
+		return outputItem(c.id, text)
 	}
 	for len(output) > 0 && len(encode(item(output))) > max(room, spare/4) {
 		over := len(encode(item(output))) - max(room, spare/4)
@@ -504,7 +507,7 @@ func (w *work) create(eventID string, typed bool) bool {
 		w.begin("")
 		w.goOn()
 	case !w.creating.IsZero() || slices.ContainsFunc(w.batches, func(b *batch) bool { return !b.done }):
-	case w.voided || w.lines.expected() || w.running != nil || w.pending != nil || slices.ContainsFunc(w.calls, func(c *call) bool { return c.started }):
+	case w.voided || w.lines.expected() || w.isAnswering():
 		w.voided = false
 		w.nothing()
 	case w.captions.unheard:
@@ -517,10 +520,18 @@ func (w *work) create(eventID string, typed bool) bool {
 	return true
 }
 
+// isAnswering reports whether something was begun whose result will be told.
+func (w *work) isAnswering() bool {
+	if w.running != nil || w.pending != nil {
+		return true
+	}
+	return slices.ContainsFunc(w.calls, func(c *call) bool { return c.started })
+}
+
 // nothing answers a request for a response that is made anyway, or was.
 func (w *work) nothing() {
 	id := newID("resp_")
-	w.emit(tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)})
+	w.emit(responseCreated(id))
 	w.emit(tree{"type": realtime.TypeResponseDone, "response": response(id, spoken, realtime.ResponseCompleted)})
 }
 
@@ -542,7 +553,7 @@ func (w *work) refused(what command, e *realtime.Error) {
 	switch {
 	case what.kind == sentOutput && !what.call.refused:
 		what.call.refused = true
-		w.item(command{kind: sentOutput, call: what.call}, tree{"type": realtime.ItemFunctionCallOutput, "call_id": what.call.id, "output": lostText})
+		w.item(command{kind: sentOutput, call: what.call}, outputItem(what.call.id, lostText))
 		w.again()
 	case what.kind == sentCreate && what.create != w.creates: // another was sent since
 	case what.kind == sentCreate && e.Code == "function_call_outputs_required":
@@ -551,6 +562,10 @@ func (w *work) refused(what command, e *realtime.Error) {
 	case what.kind == sentCreate:
 		w.creating = time.Time{}
 	}
+}
+
+func outputItem(callID, output string) tree {
+	return tree{"type": realtime.ItemFunctionCallOutput, "call_id": callID, "output": output}
 }
 
 // again asks the backend once more to go on: it may have refused to.
@@ -567,7 +582,7 @@ func (w *work) missing(message string) {
 		if slices.ContainsFunc(w.calls, waits) || !w.first("missing "+id) {
 			continue
 		}
-		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, tree{"type": realtime.ItemFunctionCallOutput, "call_id": id, "output": lostText})
+		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, outputItem(id, lostText))
 	}
 	w.goOn()
 }

@@ -52,7 +52,8 @@ func newEncoder(rate, channels, bitRate int, application gopus.Application) (*En
 		return nil, fmt.Errorf("make opus encoder: %w", err)
 	}
 	err = errors.Join(
-		e.SetMode(gopus.EncoderModeCELT), e.SetFrameSize(rate*frameMS/1000), e.SetBitrate(bitRate), e.SetComplexity(complexity),
+		e.SetMode(gopus.EncoderModeCELT), e.SetFrameSize(rate*frameMS/1000),
+		e.SetBitrate(bitRate), e.SetComplexity(complexity),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("set up opus encoder: %w", err)

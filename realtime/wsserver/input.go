@@ -93,7 +93,8 @@ func (in *input) append(event []byte) *realtime.Error {
 	defer in.mu.Unlock()
 	switch {
 	case err != nil:
-		return refuse("invalid_value", "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value.")
+		const message = "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value."
+		return refuse("invalid_value", message)
 	case len(sound)%in.format.Encoding.Size() != 0:
 		return refuse("invalid_value", "audio ends within a sample of 16 bits.")
 	}

@@ -294,7 +294,8 @@ func (o *output) mustFollow(ev *realtime.Event) bool {
 		return false
 	}
 	switch ev.Type {
-	case realtime.TypeError, realtime.TypeInputSpeechStarted, realtime.TypeInputSpeechStopped, realtime.TypeResponseCancel:
+	case realtime.TypeError, realtime.TypeResponseCancel,
+		realtime.TypeInputSpeechStarted, realtime.TypeInputSpeechStopped:
 		return false
 	}
 	return true
