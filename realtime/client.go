@@ -239,7 +239,8 @@ func ReadAPIError(res *http.Response, key string) *APIError {
 	case err != nil:
 		e.Message = fmt.Sprintf("the body is not a JSON error (%q)", res.Header.Get("Content-Type"))
 	default:
-		e.Type, e.Code, e.Param = w.Error.Type, w.Error.Code, w.Error.Param
+		e.Type, e.Code = w.Error.Type, w.Error.Code
+		e.Param = w.Error.Param
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
 	e.Message = cutBytes(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak

@@ -342,7 +342,8 @@ func answerItem(s *segment, status string) tree {
 // part is an event about the only content of an answer.
 func (c *captions) part(s *segment, kind string, with tree) tree {
 	with["type"], with["response_id"] = kind, s.response
-	with["output_index"], with["item_id"], with["content_index"] = 0, s.id, 0
+	with["output_index"], with["content_index"] = 0, 0
+	with["item_id"] = s.id
 	return with
 }
 
@@ -353,7 +354,8 @@ func (c *captions) add(s *segment, f fragment) {
 		f.text = " " + f.text // the client has it without its last space
 	}
 	s.fragments = slices.Insert(s.fragments, at, f)
-	s.start, s.end, s.touched = min(s.start, f.start), max(s.end, f.end), c.now
+	s.start, s.end = min(s.start, f.start), max(s.end, f.end)
+	s.touched = c.now
 	if s.side == user {
 		c.emit(tree{"type": realtime.TypeTranscriptionDelta, "item_id": s.id, "content_index": 0, "delta": f.text})
 		return

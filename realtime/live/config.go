@@ -28,10 +28,11 @@ const Model = "gpt-live-1.1"
 // What each part of the model is told beside what the operator wrote.
 const (
 	voicePolicy = "You speak with the user and have a backend that does the work: it knows what was said and has the " +
-		"tools. Delegate to it whatever needs a tool, a fact that may have changed, or careful thought, also when " +
-		"you know how to answer from memory something that a tool could tell exactly. Say in a few words that you are " +
-		"looking into it, and go on listening. Never claim a result that you have not got, and never say that you " +
-		"cannot do something before the backend has said so. When a result comes, tell it at once."
+		"tools. Delegate to it whatever needs a tool, a fact that may have changed, or careful thought, also " +
+		"when you know how to answer from memory something that a tool could tell exactly. Say in a few words" +
+		" that you are looking into it, and go on listening. Never claim a result that you have not got, and " +
+		"never say that you cannot do something before the backend has said so. When a result comes, tell it " +
+		"at once."
 	workPolicy = "You work for a voice assistant: what you write is spoken to the user as it stands. Write a few " +
 		"plain sentences, without markup, lists, formulas or addresses. Use the functions that you have; if one says " +
 		"that it has only started, say so and end."

@@ -33,7 +33,7 @@ type session struct {
 	started  bool
 	failed   error // why it has not started
 	closing  bool  // session.close was sent
-	told     bool  // session.closed came
+	reported bool  // session.closed came, with the length
 	over     bool
 	final    media.State // of the connection, once it is over
 	reason   string
@@ -45,8 +45,10 @@ type session struct {
 
 // init makes the parts. sound is that of the connection.
 func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
-	s.backend, s.config, s.log = backend, cfg, log
+	s.backend, s.config = backend, cfg
 	s.final, s.seen = media.StateClosed, make(map[string]bool)
+	s.log = log
+
 	k := &s.core
 	k.sound, k.sent = sound, make(map[string]command)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
@@ -65,7 +67,8 @@ func (s *session) end(why media.State, reason string) {
 	if s.over {
 		return
 	}
-	s.over, s.final, s.reason = true, why, reason
+	s.over = true
+	s.final, s.reason = why, reason
 	if !s.started && s.failed == nil {
 		s.failed = fmt.Errorf("start session: %w: %s", ErrEnded, reason)
 	}
@@ -135,7 +138,7 @@ func (s *session) take(ev *event) {
 		s.used(ev.Usage.Seconds)
 	case typeClosed:
 		s.used(ev.Usage.Seconds)
-		s.told = true
+		s.reported = true
 		s.closed(ev.Reason)
 	case typeError:
 		if ev.Error.Command == "" {
@@ -196,14 +199,14 @@ func (s *session) fault(e *failure) {
 	what, own := s.core.sent[e.Command]
 	delete(s.core.sent, e.Command)
 	e.Message = realtime.MaskKeys(e.Message)
-	told := e.Error
-	told.EventID = what.client
+	cause := e.Error
+	cause.EventID = what.client
 	switch {
 	case !s.started && s.failed == nil:
 		s.failed = &realtime.APIError{Status: 400, Type: e.Type, Code: e.Code, Message: e.Message, Param: e.Param}
 	case e.Code == "context_injection_incomplete" && s.closing:
-	case told.Fatal():
-		s.core.refuse(what.client, told)
+	case cause.Fatal():
+		s.core.refuse(what.client, cause)
 	case what.kind == sentAppend:
 		s.log.Warn("upstream has refused what it was told", "code", e.Code, "error", e.Message)
 		if strings.Contains(e.Message, "token") {
@@ -214,7 +217,7 @@ func (s *session) fault(e *failure) {
 		s.work.refused(what, &e.Error)
 		askedByClient := what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required"
 		if askedByClient || what.kind == sentText {
-			s.core.refuse(what.client, told)
+			s.core.refuse(what.client, cause)
 		}
 	default:
 		s.log.Warn("upstream complains", "code", e.Code, "param", e.Param, "error", e.Message)

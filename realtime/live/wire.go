@@ -224,7 +224,8 @@ func input(history []Message) []tree {
 	if history[0].Role == "developer" {
 		m := cut(history[0])
 		first = []tree{message(m)}
-		room, places, history = room-cost(m), places-1, history[1:]
+		history = history[1:]
+		room, places = room-cost(m), places-1
 	}
 	at := len(history)
 	for ; at > 0 && len(history)-at < places; at-- {

@@ -51,7 +51,7 @@ const (
 type task struct {
 	id    string
 	since time.Time
-	told  time.Time // when the caller was told something last, or the task began
+	news  time.Time // when the caller was told something last, or the task began
 	held  bool      // a holding line was said
 	over  time.Time // when it ended
 }
@@ -130,7 +130,7 @@ func (w *work) begin(id string) *task {
 			return t
 		}
 	}
-	t := &task{id: id, since: w.now, told: w.now}
+	t := &task{id: id, since: w.now, news: w.now}
 	w.tasks = append(w.tasks, t)
 	return t
 }
@@ -138,13 +138,14 @@ func (w *work) begin(id string) *task {
 // end ends a task: now the caller should hear the result.
 func (w *work) end(id string) {
 	t := w.begin(id)
-	t.over, t.told, t.held = w.now, w.now, false
+	t.over, t.news = w.now, w.now
+	t.held = false
 }
 
 // heard takes that the model says something: each task has told something.
 func (w *work) heard() {
 	for _, t := range w.tasks {
-		t.told = w.now
+		t.news = w.now
 	}
 	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() })
 }
@@ -608,7 +609,7 @@ func (w *work) tick() {
 	for _, t := range w.tasks {
 		w.tell(t)
 	}
-	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() && t.told.IsZero() })
+	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() && t.news.IsZero() })
 }
 
 // tell has the caller told something of a task if they have heard nothing for long.
@@ -616,24 +617,24 @@ func (w *work) tell(t *task) {
 	if w.now.Before(w.tellAt(t)) || w.lines.expected() || w.captions.speaking() {
 		return
 	}
-	t.told = w.now
+	t.news = w.now
 	if t.over.IsZero() {
 		t.held = true
 		w.lines.say(holdingLine, "", false)
 		return
 	}
-	t.told = time.Time{}
+	t.news = time.Time{}
 	w.lines.say(apologyLine, "", false)
 }
 
 func (w *work) tellAt(t *task) time.Time {
 	switch {
 	case !t.over.IsZero():
-		return t.told.Add(apologyAfter)
+		return t.news.Add(apologyAfter)
 	case t.held:
-		return t.told.Add(holdingAgain)
+		return t.news.Add(holdingAgain)
 	}
-	return t.told.Add(holdingAfter)
+	return t.news.Add(holdingAfter)
 }
 
 func (w *work) deadline() (at time.Time) {

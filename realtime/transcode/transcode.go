@@ -69,7 +69,8 @@ func (r *Reader) begin(p *media.Packet) (err error) {
 	if err != nil {
 		return fmt.Errorf("read a stream at %d Hz: %w", p.Format.Rate, err)
 	}
-	r.started, r.source, r.format = true, p.Source, p.Format
+	r.started = true
+	r.source, r.format = p.Source, p.Format
 	r.sequence, r.next = p.Sequence-1, p.Timestamp
 	return nil
 }
@@ -137,7 +138,8 @@ func (e *encoded) WriteAudio(p *media.Packet) error {
 		if err != nil {
 			return fmt.Errorf("encode audio: %w", err)
 		}
-		e.encoder, e.source, e.rate = encoder, p.Source, p.Format.Rate
+		e.encoder = encoder
+		e.source, e.rate = p.Source, p.Format.Rate
 	}
 	e.samples = p.Format.Encoding.Decode(e.samples[:0], p.Payload)
 	payload, err := e.encoder.Encode(e.samples)

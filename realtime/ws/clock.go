@@ -41,7 +41,8 @@ func (s *stream) take(p *media.Packet, now time.Time) time.Duration {
 	if zero := now.Add(-s.at); zero.Before(s.zero) {
 		s.zero = zero
 	}
-	s.source, s.stamp, s.arrived = p.Source, p.Timestamp, now
+	s.source, s.stamp = p.Source, p.Timestamp
+	s.arrived = now
 	return s.at
 }
 

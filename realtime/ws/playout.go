@@ -19,9 +19,11 @@ const (
 	assured = time.Minute
 	// maxAhead is more than the longest answer of 4096 tokens.
 	maxAhead = 5 * time.Minute
-	// maxUtterances is how many parts of items may wait, however short they are. A piece of sound is as long as it
-	// came, but one shorter than minPiece is kept with the one before it, and one longer than maxPiece is cut.
-	maxUtterances, minPiece, maxPiece = 1024, 4 << 10, 48_000
+	// maxUtterances is how many parts of items may wait, however short they are.
+	maxUtterances = 1024
+	// A piece of sound is as long as it came, but one shorter than minPiece is kept with the one before it, and one longer
+	// than maxPiece is cut.
+	minPiece, maxPiece = 4 << 10, 48_000
 	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
 	maxShared = 64 << 20
 )
@@ -242,7 +244,8 @@ func (p *playout) ahead(remote uint32) {
 	}
 	p.remote = remote
 	for _, u := range p.queue {
-		u.ahead, u.early, u.over = 0, 0, false
+		u.ahead, u.early = 0, 0
+		u.over = false
 	}
 }
 
@@ -344,8 +347,9 @@ func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
 		if u.item == itemID {
 			all, known = max(all, p.format.Lasts(u.played+u.left)), true
 			p.drop(u.left)
-			u.sound, u.left, u.whole = nil, 0, true
+			u.sound, u.left = nil, 0
 			u.ahead, u.early = 0, 0
+			u.whole = true
 		}
 	}
 	signal(p.wake)

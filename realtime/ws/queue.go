@@ -227,7 +227,8 @@ func (b *inbox) full() bool {
 func (b *inbox) pop() (events [][]byte, last bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	events, b.events, b.bytes = b.events, nil, 0
+	events = b.events
+	b.events, b.bytes = nil, 0
 	signal(b.taken)
 	return events, b.closed
 }

@@ -30,11 +30,11 @@ type part struct {
 	sent            bool // its sound, which comes early, has come
 }
 
-// Told is what a client may believe of the answers of a call, since it follows what it was sent.
-type Told struct {
-	Held []string  // responses of which it has not been sent all sound, and so not the end
-	Done string    // the response whose end it was sent last, empty for none
-	At   time.Time // and when
+// Sent is how far a client was sent the answers of a call, which is what it knows of them.
+type Sent struct {
+	Pending []string  // responses of which it has not been sent all sound, and so not the end
+	Done    string    // the response whose end it was sent last, empty for none
+	At      time.Time // and when
 }
 
 // end is an event that says that something with sound is complete: an item or, if that is empty, the response.

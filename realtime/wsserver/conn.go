@@ -149,8 +149,8 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 	return err
 }
 
-// Told returns what the client may believe of the answers at this moment.
-func (c *Conn) Told() Told { return c.output.told() }
+// Sent returns how far the client was sent the answers until now.
+func (c *Conn) Sent() Sent { return c.output.sent() }
 
 // Ahead implements [media.Ahead]: the client plays answers by its own clock.
 func (c *Conn) Ahead() (remote uint32, room bool) {
@@ -166,7 +166,8 @@ func (c *Conn) Close() error {
 	c.output.close()
 	c.out.close()
 	c.mu.Lock()
-	served, written, first := c.served, c.written, !c.closed
+	served, written := c.served, c.written
+	first := !c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if served == nil { // Serve will find the connection ended

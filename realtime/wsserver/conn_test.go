@@ -524,12 +524,12 @@ func TestOutput(t *testing.T) {
 		{"the client cancels", func(r *room) {
 			r.tell(partAdded, started, done, nextCreated)
 			r.speak(200)
-			if got := r.conn.Told(); !slices.Equal(got.Held, []string{"r1"}) || got.Done != "" {
+			if got := r.conn.Sent(); !slices.Equal(got.Pending, []string{"r1"}) || got.Done != "" {
 				r.t.Errorf("told %+v", got)
 			}
 			r.tell(`{"type":"response.cancel","response_id":"r1"}`)
 			r.speak(1000) // which the upstream goes on with
-			if got := r.conn.Told(); got.Held != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
+			if got := r.conn.Sent(); got.Pending != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
 				r.t.Errorf("told %+v", got)
 			}
 			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["response"]); last != "map[id:r1 status:cancelled status_details:map[reason:client_cancelled type:cancelled]]" {

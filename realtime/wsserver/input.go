@@ -161,7 +161,8 @@ func (in *input) released() (events [][]byte) {
 func (in *input) clear() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.gone, in.before, in.sound = in.total, nil, nil
+	in.before, in.sound = nil, nil
+	in.gone = in.total
 }
 
 // frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is

@@ -55,13 +55,14 @@ type output struct {
 	cut     bool           // the client has stopped what is heard, though the upstream may go on with it
 	behind  [][]byte       // events of the next answer, until the client is told the end of the one before
 	held    int            // bytes of the events that are held back
-	last    Told           // what was sent last of the ends of answers
+	last    Sent           // what was sent last of the ends of answers
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
 }
 
 func (o *output) init(to *queue, input func() media.Format) {
-	o.to, o.input, o.format = to, input, linear
+	o.to, o.input = to, input
+	o.format = linear
 }
 
 func (o *output) current() media.Format {
@@ -83,19 +84,19 @@ func (o *output) change() {
 		return
 	}
 	o.flush()
-	before := o.format
-	o.reader, o.format, o.next = nil, *o.next, nil
-	o.bytes = reformat(o.bytes, before, o.format)
+	o.bytes = reformat(o.bytes, o.format, *o.next)
+	o.format, o.next = *o.next, nil
+	o.reader = nil
 }
 
-// told returns what the client may believe.
-func (o *output) told() Told {
+// sent returns how far the client was sent the answers.
+func (o *output) sent() Sent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.last
 	for i := range o.answers {
 		if a := &o.answers[i]; !a.heard && a.source == 0 {
-			t.Held = append(t.Held, a.response)
+			t.Pending = append(t.Pending, a.response)
 		}
 	}
 	return t
@@ -105,7 +106,8 @@ func (o *output) told() Told {
 func (o *output) succeed(before *output) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	o.format, o.next, o.playing, o.returns = before.format, before.next, before.playing, true
+	o.format, o.next = before.format, before.next
+	o.playing, o.returns = before.playing, true
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -373,7 +375,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	}
 	o.to.event(data)
 	if ev.Type == realtime.TypeResponseDone {
-		o.last = Told{Done: text(ev.Response, "id"), At: time.Now()}
+		o.last = Sent{Done: text(ev.Response, "id"), At: time.Now()}
 	}
 }
 
@@ -465,7 +467,8 @@ func (o *output) stopped(response string) {
 func (o *output) finish(response string) {
 	if response == o.playing {
 		o.flush()
-		o.bytes, o.playing, o.cut = o.bytes[:0], "", false
+		o.bytes = o.bytes[:0]
+		o.playing, o.cut = "", false
 	}
 	if a := o.find(response); a != nil {
 		a.heard = true
@@ -520,7 +523,7 @@ func (o *output) sendEnd(a *answer) {
 	o.hold(-len(first.data))
 	o.to.event(first.data)
 	if first.item == "" {
-		o.last = Told{Done: a.response, At: time.Now()}
+		o.last = Sent{Done: a.response, At: time.Now()}
 	}
 }
 
