@@ -3,7 +3,6 @@ package ws
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -93,15 +92,7 @@ func (c *Conn) ClientPlays(plays func() bool) { c.plays = plays }
 // Send sends an event after those sent before. It waits while 1 MiB of events waits for the upstream. Errors:
 // media.ErrTooLarge, media.ErrClosed, or ctx's cause.
 func (c *Conn) Send(ctx context.Context, data []byte) error {
-	if len(data) > c.profile.MaxEvent {
-		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), c.profile.MaxEvent)
-	}
-	for !c.TrySend(data) {
-		if err := c.out.wait(ctx, c.done); err != nil {
-			return fmt.Errorf("send event: %w", err)
-		}
-	}
-	return nil
+	return media.SendWaiting(ctx, data, c.profile.MaxEvent, c.TrySend, c.out.room, c.done)
 }
 
 // TrySend sends an event if that takes no waiting.

@@ -21,8 +21,8 @@ const (
 	maxAhead = 5 * time.Minute
 	// maxUtterances is how many parts of items may wait, however short they are.
 	maxUtterances = 1024
-	// A piece of sound is as long as it came, but one shorter than minPiece is kept with the one before it, and one longer
-	// than maxPiece is cut.
+	// A piece of sound is as long as it came, but one shorter than minPiece is kept with the one before it, and one
+	// longer than maxPiece is cut.
 	minPiece, maxPiece = 4 << 10, 48_000
 	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
 	maxShared = 64 << 20

@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"context"
 	"encoding/base64"
 	"slices"
 	"sync"
@@ -166,18 +165,6 @@ func (q *queue) close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	signal(q.wake)
-}
-
-// wait returns when there may be room for an event.
-func (q *queue) wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-q.room:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-done:
-		return media.ErrClosed
-	}
 }
 
 // appended builds input_audio_buffer.append.

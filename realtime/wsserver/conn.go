@@ -2,7 +2,6 @@ package wsserver
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -102,19 +101,7 @@ func (c *Conn) MaxMessageSize() int { return MaxEvent }
 // Send sends an event of the call after those sent before, or changed and later as the sound of its answer demands. It
 // waits while 1 MiB of events waits for the client. Errors: media.ErrTooLarge, media.ErrClosed, or ctx's cause.
 func (c *Conn) Send(ctx context.Context, data []byte) error {
-	if len(data) > MaxEvent {
-		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), MaxEvent)
-	}
-	for !c.TrySend(data) {
-		select {
-		case <-c.out.room:
-		case <-c.done:
-			return fmt.Errorf("send event: %w", media.ErrClosed)
-		case <-ctx.Done():
-			return fmt.Errorf("send event: %w", context.Cause(ctx))
-		}
-	}
-	return nil
+	return media.SendWaiting(ctx, data, MaxEvent, c.TrySend, c.out.room, c.done)
 }
 
 // TrySend sends an event if that takes no waiting.
