@@ -54,7 +54,7 @@ func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sou
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
 	s.work = work{
-		core: k, captions: &s.captions, lines: &s.lines, known: make(map[string]bool),
+		core: k, captions: &s.captions, lines: &s.lines, seen: make(map[string]bool),
 		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
 	}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
@@ -113,7 +113,7 @@ func (s *session) take(ev *event) {
 	if ev.EventID != "" && s.seen[ev.EventID] {
 		return
 	}
-	if len(s.seen) > maxKnown {
+	if len(s.seen) > maxSeen {
 		clear(s.seen)
 	}
 	s.seen[ev.EventID] = ev.EventID != ""

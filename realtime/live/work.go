@@ -65,7 +65,7 @@ type work struct {
 
 	batches []*batch
 	calls   []*call // without a result
-	known   map[string]bool
+	seen    map[string]bool
 	tasks   []*task
 	// creating is when the backend was asked to go on, zero once it does.
 	creating time.Time
@@ -96,18 +96,18 @@ type ask struct {
 	superseded bool
 }
 
-// maxKnown is how many ids are remembered against repeats.
-const maxKnown = 4096
+// maxSeen is how many ids are remembered against repeats.
+const maxSeen = 4096
 
 // first reports whether an id is a new one.
 func (w *work) first(id string) bool {
-	if id == "" || w.known[id] {
+	if id == "" || w.seen[id] {
 		return false
 	}
-	if len(w.known) >= maxKnown {
-		clear(w.known)
+	if len(w.seen) >= maxSeen {
+		clear(w.seen)
 	}
-	w.known[id] = true
+	w.seen[id] = true
 	return true
 }
 
@@ -670,7 +670,7 @@ func later(a, b time.Time) time.Time {
 
 // named returns the id of a delegation if the upstream knows it: one that a typed text has begun it does not.
 func (w *work) named(id string) string {
-	if w.known["delegation "+id] {
+	if w.seen["delegation "+id] {
 		return id
 	}
 	return ""

@@ -55,9 +55,9 @@ type Conn struct {
 	interrupts bool   // the caller's speech stops an answer
 	making     string // the response that is being made
 	more       string // words at the end of the instructions
-	// plays reports whether the client says itself what was heard of an answer; unsaid is what it has not said yet.
-	plays  func() bool
-	unsaid map[string]cut
+	// plays reports whether the client says itself what was heard of an answer; pendingCuts is what it has not said yet.
+	plays       func() bool
+	pendingCuts map[string]cut
 }
 
 func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger) *Conn {
@@ -68,7 +68,7 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 		ctx: ctx, cancel: cancel, done: make(chan struct{}), closed: make(chan struct{}),
 		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)},
 		play: newPlayout(p.formatOut(), common), inbox: newInbox(), interrupts: true,
-		plays: func() bool { return false }, unsaid: make(map[string]cut),
+		plays: func() bool { return false }, pendingCuts: make(map[string]cut),
 	}
 }
 
@@ -111,16 +111,16 @@ func (c *Conn) TrySend(data []byte) bool {
 		c.stop(true)
 		return true
 	case realtime.TypeItemTruncate:
-		all, known := c.play.truncate(ev.ItemID)
+		all, found := c.play.truncate(ev.ItemID)
 		c.mu.Lock()
-		if stopped, waits := c.unsaid[ev.ItemID]; waits {
-			all, known = stopped.all, true
-			delete(c.unsaid, ev.ItemID)
+		if stopped, waits := c.pendingCuts[ev.ItemID]; waits {
+			all, found = stopped.all, true
+			delete(c.pendingCuts, ev.ItemID)
 		}
 		c.mu.Unlock()
 		if c.profile.KeepsAudio {
 			heard := time.Duration(ev.AudioEndMS) * time.Millisecond
-			if known {
+			if found {
 				heard = min(heard, all) // another upstream refuses more
 			}
 			c.truncated(cut{item: ev.ItemID, content: ev.ContentIndex, played: heard})
@@ -154,18 +154,18 @@ func (c *Conn) stop(asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cut := range cuts {
-		c.unsaid[cut.item] = cut
+		c.pendingCuts[cut.item] = cut
 	}
-	time.AfterFunc(clientsWord, func() { c.cut(c.takeUnsaid(cuts)) }) // after the end that reaches nobody
+	time.AfterFunc(clientsWord, func() { c.cut(c.takePendingCuts(cuts)) }) // after the end that reaches nobody
 }
 
-// takeUnsaid returns those of which the client has not said how much was heard.
-func (c *Conn) takeUnsaid(of []cut) (cuts []cut) {
+// takePendingCuts returns those of which the client has not said how much was heard.
+func (c *Conn) takePendingCuts(of []cut) (cuts []cut) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cut := range of {
-		if _, waits := c.unsaid[cut.item]; waits {
-			delete(c.unsaid, cut.item)
+		if _, waits := c.pendingCuts[cut.item]; waits {
+			delete(c.pendingCuts, cut.item)
 			cuts = append(cuts, cut)
 		}
 	}

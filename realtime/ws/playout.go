@@ -340,12 +340,12 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 
 // truncate drops what was not played of an item, because the client says so. It returns how much of the item has
 // come; nothing is known of one that was played to its end.
-func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
+func (p *playout) truncate(itemID string) (all time.Duration, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
 		if u.item == itemID {
-			all, known = max(all, p.format.Lasts(u.played+u.left)), true
+			all, found = max(all, p.format.Lasts(u.played+u.left)), true
 			p.drop(u.left)
 			u.sound, u.left = nil, 0
 			u.ahead, u.early = 0, 0
@@ -353,7 +353,7 @@ func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
 		}
 	}
 	signal(p.wake)
-	return all, known
+	return all, found
 }
 
 // bufferEvent builds one of output_audio_buffer.*, which an upstream sends over WebRTC only.

@@ -54,6 +54,7 @@ func means(ours, theirs string) bool {
 	return ours == theirs || theirs == "" || strings.HasPrefix(ours, "g") && strings.HasSuffix(ours, "_"+theirs)
 }
 
+// partOf returns the part of an answer that a packet is of, nil if it was not announced yet.
 func (o *output) partOf(p *media.Packet) (*answer, *part) {
 	for i := len(o.answers) - 1; i >= 0; i-- {
 		a := &o.answers[i]
@@ -78,6 +79,7 @@ func (o *output) find(response string) *answer {
 	return &o.answers[i]
 }
 
+// announced takes where an answer has sound.
 func (o *output) announced(ev *realtime.Event) {
 	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
 		return
@@ -107,6 +109,7 @@ func isSound(kind []byte) bool {
 	return string(kind) == `"audio"` || string(kind) == `"`+realtime.ContentOutputAudio+`"`
 }
 
+// holdBack keeps an event that says that something with sound is complete, as long as the sound is not.
 func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
 	response, item := ev.ResponseID, ev.ItemID
 	if ev.Response != nil {
@@ -133,17 +136,20 @@ func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
 	return true
 }
 
+// text reads a member of an object.
 func text(object json.RawMessage, name string) (value string) {
 	_ = json.Unmarshal(realtime.Member(object, name), &value) // what is not a string is empty
 	return value
 }
 
+// release sends what was held back.
 func (o *output) release(a *answer) {
 	for len(a.ends) > 0 {
 		o.sendEnd(a)
 	}
 }
 
+// sendEnd sends the first of the events that were held back.
 func (o *output) sendEnd(a *answer) {
 	first := a.ends[0]
 	a.ends = a.ends[1:]
@@ -154,6 +160,7 @@ func (o *output) sendEnd(a *answer) {
 	}
 }
 
+// releaseSent sends what was held back until the sound before it, which comes early, had come.
 func (o *output) releaseSent(a *answer) {
 	for len(a.ends) > 0 && !slices.ContainsFunc(a.parts, func(p part) bool {
 		return !p.sent && (a.ends[0].item == "" || a.ends[0].item == p.item)

@@ -349,7 +349,7 @@ func TestInput(t *testing.T) {
 				r.say(`{"type":"input_audio_buffer.commit","event_id":"c"}`)
 			}
 			r.say(`{"type":"input_audio_buffer.clear"}`)
-			if got := r.pipe.sent(); len(r.got()) != 3+maxHeld+1 || len(got) != 70-maxHeld || got[0] != "error too_many_events c" {
+			if got := r.pipe.sent(); len(r.got()) != 3+maxPending+1 || len(got) != 70-maxPending || got[0] != "error too_many_events c" {
 				t.Errorf("%d events of 70 commits, %v", len(r.got()), got)
 			}
 		})
@@ -695,8 +695,8 @@ func TestFlood(t *testing.T) {
 		for range 5 {
 			r.say(`{"type":"conversation.item.create","event_id":"i","item":{"x":%q}}`, strings.Repeat("x", 1<<20))
 		}
-		if got := r.pipe.sent(); r.conn.input.bytes > maxHeldBytes || len(got) != 2 {
-			t.Errorf("%d bytes wait, %q", r.conn.input.bytes, got)
+		if got := r.pipe.sent(); r.conn.input.pendingBytes > maxPendingBytes || len(got) != 2 {
+			t.Errorf("%d bytes wait, %q", r.conn.input.pendingBytes, got)
 		}
 	})
 }

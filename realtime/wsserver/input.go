@@ -14,22 +14,22 @@ import (
 const (
 	// maxEarly is how much sound may wait while the gate is shut, and maxAhead how far it may be ahead of real time.
 	maxEarly, maxAhead = 30 * time.Second, 60 * time.Second
-	// maxHeld is how many events may wait for the sound before them, and maxHeldBytes their size.
-	maxHeld, maxHeldBytes = 64, MaxEvent
+	// maxPending is how many events may wait for the sound before them, and maxPendingBytes their size.
+	maxPending, maxPendingBytes = 64, MaxEvent
 )
 
 // input is the client's sound until it is forwarded.
 type input struct {
-	mu     sync.Mutex
-	format media.Format
-	before []stretch // in earlier formats
-	sound  []byte    // not forwarded yet
-	total  int       // bytes that came, and
-	gone   int       // those of them that were forwarded or dropped
-	held   []held
-	bytes  int           // of held
-	flow   *media.Flow   // nil before Forward
-	wake   chan struct{} // holds a token when there is sound
+	mu           sync.Mutex
+	format       media.Format
+	before       []stretch // in earlier formats
+	sound        []byte    // not forwarded yet
+	total        int       // bytes that came, and
+	gone         int       // those of them that were forwarded or dropped
+	pending      []pendingEvent
+	pendingBytes int           // of pending
+	flow         *media.Flow   // nil before Forward
+	wake         chan struct{} // holds a token when there is sound
 }
 
 // stretch is whole frames that were not forwarded yet.
@@ -38,8 +38,8 @@ type stretch struct {
 	sound  []byte
 }
 
-// held is an event that follows the sound before it: so many bytes in all.
-type held struct {
+// pendingEvent is an event that follows the sound before it: so many bytes in all.
+type pendingEvent struct {
 	data []byte
 	at   int
 }
@@ -131,17 +131,17 @@ func (in *input) waiting() time.Duration {
 func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.held) == 0 && (!commits || len(in.sound)+len(in.before) == 0) {
+	if len(in.pending) == 0 && (!commits || len(in.sound)+len(in.before) == 0) {
 		return false, true
 	}
-	if len(in.held) >= maxHeld || in.bytes+len(event) > maxHeldBytes {
+	if len(in.pending) >= maxPending || in.pendingBytes+len(event) > maxPendingBytes {
 		return false, false
 	}
 	if commits {
 		in.fill()
 	}
-	in.bytes += len(event)
-	in.held = append(in.held, held{event, in.total})
+	in.pendingBytes += len(event)
+	in.pending = append(in.pending, pendingEvent{event, in.total})
 	return true, true
 }
 
@@ -149,10 +149,10 @@ func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 func (in *input) released() (events [][]byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for len(in.held) > 0 && in.held[0].at <= in.gone {
-		events = append(events, in.held[0].data)
-		in.bytes -= len(in.held[0].data)
-		in.held = in.held[1:]
+	for len(in.pending) > 0 && in.pending[0].at <= in.gone {
+		events = append(events, in.pending[0].data)
+		in.pendingBytes -= len(in.pending[0].data)
+		in.pending = in.pending[1:]
 	}
 	return events
 }
@@ -185,5 +185,5 @@ func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed 
 	if len(in.before) > 0 && len(in.before[0].sound) == 0 {
 		in.before = in.before[1:]
 	}
-	return frame, in.waiting(), len(in.held) > 0 && in.held[0].at <= in.gone
+	return frame, in.waiting(), len(in.pending) > 0 && in.pending[0].at <= in.gone
 }

@@ -53,7 +53,7 @@ type output struct {
 	playing string         // the response that is heard
 	cut     bool           // the client has stopped what is heard, though the upstream may go on with it
 	behind  [][]byte       // events of the next answer, until the client is told the end of the one before
-	held    int            // bytes of the events that are held back
+	pending int            // bytes of the events that are held back
 	last    Sent           // what was sent last of the ends of answers
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
@@ -200,7 +200,6 @@ func (o *output) delta(a *answer, part *part, sound []byte) {
 	o.watch()
 }
 
-// partOf returns the part of an answer that a packet is of, nil if it was not announced yet.
 // unnamed returns how much sound waits for the event that says what it is part of.
 func (o *output) unnamed() time.Duration {
 	o.mu.Lock()
@@ -298,7 +297,7 @@ func (o *output) follow() {
 
 // hold counts the bytes that are held back. If there are too many, the answers that they wait for are over.
 func (o *output) hold(bytes int) {
-	if o.held += bytes; bytes <= 0 || o.held <= highWater {
+	if o.pending += bytes; bytes <= 0 || o.pending <= highWater {
 		return
 	}
 	for i := range o.answers {
@@ -372,7 +371,6 @@ func (o *output) cutOff(response string, cancelled bool) {
 	o.release(a)
 }
 
-// announced takes where an answer has sound.
 // begin takes the beginning of the sound of an answer.
 func (o *output) begin(response string) {
 	if response == "" && len(o.answers) > 0 {
@@ -422,11 +420,6 @@ func (o *output) finish(response string) {
 	}
 }
 
-// holdBack keeps an event that says that something with sound is complete, as long as the sound is not.
-// text reads a member of an object.
-// release sends what was held back.
-// sendEnd sends the first of the events that were held back.
-// releaseSent sends what was held back until the sound before it, which comes early, had come.
 // watch has the ends of answers sent if no sound comes any more.
 func (o *output) watch() {
 	if o.overdue != nil {
