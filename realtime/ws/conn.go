@@ -22,6 +22,16 @@ const (
 	clientsWord = time.Second
 )
 
+// socket is a WebSocket that carries text.
+type socket interface {
+	Read(ctx context.Context) ([]byte, error)
+	Write(ctx context.Context, data []byte) error
+	Ping(ctx context.Context) error
+	// Close says goodbye, CloseNow does not.
+	Close() error
+	CloseNow() error
+}
+
 // Conn is the connection to one session of an upstream. Its methods are safe for concurrent use.
 type Conn struct {
 	profile Profile
@@ -55,7 +65,8 @@ type Conn struct {
 	interrupts bool   // the caller's speech stops an answer
 	making     string // the response that is being made
 	more       string // words at the end of the instructions
-	// plays reports whether the client says itself what was heard of an answer; pendingCuts is what it has not said yet.
+	// plays reports whether the client says itself what was heard of an answer; pendingCuts are those of which it has
+	// not said it yet.
 	plays       func() bool
 	pendingCuts map[string]cut
 }

@@ -146,16 +146,6 @@ func (c *Conn) Start(h media.Handlers) {
 // maxRead is the largest event that is read: 15 MiB of base64, as much as OpenAI takes itself, and what is around it.
 const maxRead = 16 << 20
 
-// socket is a WebSocket that carries text.
-type socket interface {
-	Read(ctx context.Context) ([]byte, error)
-	Write(ctx context.Context, data []byte) error
-	Ping(ctx context.Context) error
-	// Close says goodbye, CloseNow does not.
-	Close() error
-	CloseNow() error
-}
-
 // plain is a socket of the library.
 type plain struct{ *websocket.Conn }
 

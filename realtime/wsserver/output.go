@@ -3,6 +3,7 @@ package wsserver
 import (
 	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -200,6 +201,31 @@ func (o *output) delta(a *answer, part *part, sound []byte) {
 	o.watch()
 }
 
+func (o *output) find(response string) *answer {
+	i := slices.IndexFunc(o.answers, func(a answer) bool { return a.response == response })
+	if i < 0 {
+		return nil
+	}
+	return &o.answers[i]
+}
+
+// partOf returns the part of an answer that a packet is of, nil if it was not announced yet.
+func (o *output) partOf(p *media.Packet) (*answer, *part) {
+	for i := len(o.answers) - 1; i >= 0; i-- {
+		a := &o.answers[i]
+		if a.source != 0 && a.source != p.Source || !means(a.response, p.Part.Response) {
+			continue
+		}
+		for at := range a.parts {
+			if part := &a.parts[at]; part.content == p.Part.Content && means(part.item, p.Part.Item) {
+				a.source = p.Source
+				return a, part
+			}
+		}
+	}
+	return nil, nil
+}
+
 // unnamed returns how much sound waits for the event that says what it is part of.
 func (o *output) unnamed() time.Duration {
 	o.mu.Lock()
@@ -371,6 +397,36 @@ func (o *output) cutOff(response string, cancelled bool) {
 	o.release(a)
 }
 
+// announced takes where an answer has sound.
+func (o *output) announced(ev *realtime.Event) {
+	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
+		return
+	}
+	isThis := func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }
+	a := o.find(ev.ResponseID)
+	if a != nil && slices.ContainsFunc(a.parts, isThis) {
+		return
+	}
+	var where struct {
+		Output int `json:"output_index"`
+	}
+	_ = json.Unmarshal(ev.Raw, &where) // it is zero mostly
+	parts := []part{{item: ev.ItemID, output: where.Output, content: ev.ContentIndex}}
+	if a != nil {
+		a.parts = append(a.parts, parts...)
+		return
+	}
+	o.answers = append(o.answers, answer{response: ev.ResponseID, parts: parts})
+	if len(o.answers) > remembered {
+		o.release(&o.answers[0])
+		o.answers = slices.Delete(o.answers, 0, 1)
+	}
+}
+
+func isSound(kind []byte) bool {
+	return string(kind) == `"audio"` || string(kind) == `"`+realtime.ContentOutputAudio+`"`
+}
+
 // begin takes the beginning of the sound of an answer.
 func (o *output) begin(response string) {
 	if response == "" && len(o.answers) > 0 {
@@ -417,6 +473,66 @@ func (o *output) finish(response string) {
 	if a := o.find(response); a != nil {
 		a.heard = true
 		o.release(a)
+	}
+}
+
+// holdBack keeps an event that says that something with sound is complete, as long as the sound is not.
+func (o *output) holdBack(ev *realtime.Event, data []byte) bool {
+	response, item := ev.ResponseID, ev.ItemID
+	if ev.Response != nil {
+		response = text(ev.Response, "id")
+	}
+	a := o.find(response)
+	if a == nil || a.heard {
+		return false
+	}
+	if ev.Response != nil && text(ev.Response, "status") != realtime.ResponseCompleted && response != o.playing {
+		o.finish(response) // nothing of it will be heard
+		return false
+	}
+	if ev.Item != nil {
+		item = text(ev.Item, "id")
+	}
+	if item != "" && !slices.ContainsFunc(a.parts, func(p part) bool { return p.item == item }) {
+		return false
+	}
+	a.ends = append(a.ends, end{item, data})
+	o.watch()
+	o.hold(len(data))
+	o.releaseSent(a)
+	return true
+}
+
+// text reads a member of an object.
+func text(object json.RawMessage, name string) (value string) {
+	_ = json.Unmarshal(realtime.Member(object, name), &value) // what is not a string is empty
+	return value
+}
+
+// release sends what was held back.
+func (o *output) release(a *answer) {
+	for len(a.ends) > 0 {
+		o.sendEnd(a)
+	}
+}
+
+// sendEnd sends the first of the events that were held back.
+func (o *output) sendEnd(a *answer) {
+	first := a.ends[0]
+	a.ends = a.ends[1:]
+	o.hold(-len(first.data))
+	o.to.event(first.data)
+	if first.item == "" {
+		o.last = Sent{Done: a.response, At: time.Now()}
+	}
+}
+
+// releaseSent sends what was held back until the sound before it, which comes early, had come.
+func (o *output) releaseSent(a *answer) {
+	for len(a.ends) > 0 && !slices.ContainsFunc(a.parts, func(p part) bool {
+		return !p.sent && (a.ends[0].item == "" || a.ends[0].item == p.item)
+	}) {
+		o.sendEnd(a)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// MaxEvent is the largest event in bytes, either way.
+const MaxEvent = 4 << 20
+
 const (
 	// highWater is how many bytes of events wait before Send does.
 	highWater = 1 << 20

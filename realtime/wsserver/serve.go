@@ -145,9 +145,6 @@ func (c *Conn) keepAlive(s socket) {
 	}
 }
 
-// MaxEvent is the largest event in bytes, either way.
-const MaxEvent = 4 << 20
-
 // socket is a WebSocket that carries text.
 type socket interface {
 	// Read returns the next message, or how large it is if it is larger than MaxEvent.
