@@ -183,7 +183,7 @@ func (r *bareRelay) create(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Location", "/v1/realtime/calls/relayed")
 	w.Header().Set("Content-Type", "application/sdp")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, answer)
+	_, _ = io.WriteString(w, strings.Replace(answer, "a=rtcp-fb:111 nack\r\n", "", 1)) // it repeats nothing
 }
 
 // call answers the browser while it dials the other side.

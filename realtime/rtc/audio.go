@@ -224,6 +224,7 @@ func (p *Peer) WriteAudio(packet *media.Packet) error {
 		Header:  rtp.Header{Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp},
 		Payload: packet.Payload,
 	}
+	p.out.sent.keep(&p.out.packet)
 	err := p.track.WriteRTP(&p.out.packet)
 	p.out.packet.Payload = nil
 	if err != nil {
@@ -252,22 +253,29 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	}
 	switch {
 	case kind == packetio.RTCPBufferPacket:
-		return reports{source: source, stats: &p.in.stats}
+		return reports{source: source, peer: p}
 	case source == 0: // Chrome's probes of the bandwidth
 		return nowhere{}
 	}
-	return arrivals{unread: p.in.unread}
+	return &arrivals{peer: p, source: source}
 }
 
-// arrivals takes the audio of one source.
+// arrivals takes the audio of one source. Pion's reader is the one goroutine that writes to it.
 type arrivals struct {
 	nowhere
 
-	unread *packetio.Buffer
+	peer   *Peer
+	source uint32
+	gaps   gaps
 }
 
 // Write takes one packet, and drops it if there is no room.
-func (a arrivals) Write(b []byte) (int, error) {
-	_, _ = a.unread.Write(b, nil)
+func (a *arrivals) Write(b []byte) (int, error) {
+	_, _ = a.peer.in.unread.Write(b, nil)
+	if h, _, ok := parsePacket(b); ok && a.peer.repairs {
+		if lost := a.gaps.take(h.sequence); len(lost) > 0 {
+			a.peer.askFor(a.source, lost)
+		}
+	}
 	return len(b), nil
 }

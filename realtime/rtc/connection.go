@@ -128,23 +128,32 @@ func (p *Peer) report(now time.Time) {
 	if media.State(p.state.Load()) != media.StateConnected {
 		return
 	}
-	senders := p.pc.GetSenders()
-	if len(senders) == 0 {
-		return
-	}
-	encodings := senders[0].GetParameters().Encodings
-	if len(encodings) == 0 {
+	own, ok := p.ownSource()
+	if !ok {
 		return
 	}
 	var receptions []rtcp.ReceptionReport
 	if r, ok := p.in.stats.report(now); ok {
 		receptions = append(receptions, r)
 	}
-	packet := p.out.stats.report(uint32(encodings[0].SSRC), receptions, now)
+	packet := p.out.stats.report(own, receptions, now)
 	if packet == nil {
 		return
 	}
 	if err := p.pc.WriteRTCP([]rtcp.Packet{packet}); err != nil {
 		p.log.Debug("RTCP report not sent", "error", err)
 	}
+}
+
+// ownSource returns the SSRC of the audio to the remote.
+func (p *Peer) ownSource() (uint32, bool) {
+	senders := p.pc.GetSenders()
+	if len(senders) == 0 {
+		return 0, false
+	}
+	encodings := senders[0].GetParameters().Encodings
+	if len(encodings) == 0 {
+		return 0, false
+	}
+	return uint32(encodings[0].SSRC), true
 }

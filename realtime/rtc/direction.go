@@ -91,7 +91,7 @@ func settled(answer, offer string) string {
 			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
 				candidates += line
 			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
-				out.WriteString(format + " " + opusFormat + "\r\n")
+				out.WriteString(withNack(format + " " + opusFormat))
 			default:
 				out.WriteString(line)
 			}

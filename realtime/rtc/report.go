@@ -135,13 +135,13 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
 }
 
-// reports takes the RTCP of one source of the remote. It keeps nothing but the time of sender reports: a buffer would
-// fill up, or need a goroutine that empties it.
+// reports takes the RTCP of one source of the remote, or about one of ours. It keeps nothing but the time of sender
+// reports: a buffer would fill up, or need a goroutine that empties it.
 type reports struct {
 	nowhere
 
 	source uint32
-	stats  *receiverStats
+	peer   *Peer
 }
 
 // Write takes one RTCP packet.
@@ -150,11 +150,18 @@ func (r reports) Write(b []byte) (int, error) {
 	if err != nil {
 		return len(b), nil //nolint:nilerr // hostile, or newer than pion/rtcp: no reason to stop
 	}
+	stats := &r.peer.in.stats
 	for _, packet := range packets {
-		sr, ok := packet.(*rtcp.SenderReport)
-		if ok && sr.SSRC == r.source && sr.SSRC == r.stats.ssrc.Load() {
-			r.stats.middle.Store(uint32(sr.NTPTime >> 16)) // the middle 32 bits
-			r.stats.at.Store(time.Now().UnixNano())
+		switch packet := packet.(type) {
+		case *rtcp.SenderReport:
+			if packet.SSRC == r.source && packet.SSRC == stats.ssrc.Load() {
+				stats.middle.Store(uint32(packet.NTPTime >> 16)) // the middle 32 bits
+				stats.at.Store(time.Now().UnixNano())
+			}
+		case *rtcp.TransportLayerNack:
+			if packet.MediaSSRC == r.source && r.peer.repairs {
+				r.peer.out.sent.repeat(packet, r.peer.track.WriteRTP)
+			}
 		}
 	}
 	return len(b), nil

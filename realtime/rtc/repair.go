@@ -1,0 +1,138 @@
+package rtc
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pion/rtcp"
+	"github.com/pion/rtp"
+)
+
+// Packets that a network has lost are asked for, and repeated under the SSRC and number that they had (generic NACK, RFC
+// 4585, 6.2.1). Browsers do so for sound if the answer says it, though they do not offer it, and wait somewhat longer then
+// before they play.
+
+const (
+	// repeatable is how many of the newest packets can be asked for and repeated, 640 ms. Nobody waits longer to play one.
+	repeatable = 32
+	// maxRepeats is how often one packet is repeated: so a request cannot be made to cause more than a few.
+	maxRepeats = 4
+	// nackAttribute is the attribute of a session description that allows it, without the payload type.
+	nackAttribute = " nack"
+)
+
+// askAfter are the packets that come after a lost one and cause a request for it: the first one at once, as a packet that
+// was only overtaken costs little.
+var askAfter = [...]int{1, 4, 9, 16}
+
+// withNack adds to a line that describes the format of a payload type that its packets are repeated.
+func withNack(format string) string {
+	name, _, _ := strings.Cut(format, " ")
+	return format + "\r\na=rtcp-fb:" + strings.TrimPrefix(name, "a=fmtp:") + nackAttribute + "\r\n"
+}
+
+// allowsNack reports whether a session description says that packets of its sound are repeated.
+func allowsNack(text string) bool {
+	for _, part := range split(text) {
+		for line := range strings.Lines(part) {
+			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(strings.TrimSpace(line), nackAttribute) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// gaps finds the packets of a source that have not come.
+type gaps struct {
+	started bool
+	newest  uint16
+	missing uint32 // the nth bit is the packet n+1 before the newest one
+}
+
+// take takes the number of a packet that came and returns those that should be asked for.
+func (g *gaps) take(sequence uint16) (ask []uint16) {
+	ahead := int(sequence - g.newest)
+	if behind := g.newest - sequence; g.started && behind <= repeatable {
+		g.missing &^= uint32(uint64(1) << behind >> 1)
+		return nil
+	}
+	if !g.started || ahead > repeatable { // it begins, or there was no network
+		*g = gaps{started: true, newest: sequence}
+		return nil
+	}
+	g.newest, g.missing = sequence, g.missing<<ahead|(1<<(ahead-1)-1)
+	if g.missing == 0 {
+		return nil
+	}
+	for n := range repeatable {
+		behind := n + 1
+		for _, after := range askAfter {
+			if g.missing>>n&1 == 1 && behind-ahead < after && after <= behind {
+				ask = append(ask, sequence-uint16(behind))
+				break
+			}
+		}
+	}
+	return ask
+}
+
+// askFor asks the remote for lost packets of a source.
+func (p *Peer) askFor(source uint32, lost []uint16) {
+	own, ok := p.ownSource()
+	if !ok {
+		return
+	}
+	request := &rtcp.TransportLayerNack{SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost)}
+	if err := p.pc.WriteRTCP([]rtcp.Packet{request}); err != nil {
+		p.log.Debug("RTCP request not sent", "error", err)
+	}
+}
+
+// sent keeps the newest packets for a remote that misses some. Most remotes never do: nothing is kept before the first
+// request, which is the only one that gets nothing.
+type sent struct {
+	kept atomic.Pointer[kept]
+}
+
+type kept struct {
+	mu      sync.Mutex
+	packets [repeatable]struct {
+		packet  rtp.Packet
+		repeats int // that are left
+	}
+}
+
+// keep takes a packet that is being sent.
+func (s *sent) keep(packet *rtp.Packet) {
+	k := s.kept.Load()
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	slot := &k.packets[packet.SequenceNumber%repeatable]
+	slot.packet.Header, slot.repeats = packet.Header, maxRepeats
+	slot.packet.Payload = append(slot.packet.Payload[:0], packet.Payload...)
+}
+
+// repeat sends packets again.
+func (s *sent) repeat(request *rtcp.TransportLayerNack, write func(*rtp.Packet) error) {
+	k := s.kept.Load()
+	if k == nil {
+		s.kept.Store(new(kept)) // its one writer is the reader of RTCP
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for i := range request.Nacks {
+		for _, sequence := range request.Nacks[i].PacketList() {
+			slot := &k.packets[sequence%repeatable]
+			if slot.packet.SequenceNumber == sequence && slot.repeats > 0 {
+				slot.repeats--
+				_ = write(&slot.packet) // lost again
+			}
+		}
+	}
+}
