@@ -95,7 +95,7 @@ func (d *disturbed) disturb(outgoing bool) (later time.Duration, lost bool) {
 
 // badPeers returns an API on such a network of that length.
 func badPeers(t *testing.T, rtt time.Duration, d *disturbed) *rtc.API {
-	api, err := rtc.New(rtc.Config{Loopback: true, Delay: rtt / 2, Disturb: d.disturb, Logger: slog.New(slog.DiscardHandler)})
+	api, err := rtc.New(rtc.Config{Loopback: true, Bare: true, Delay: rtt / 2, Disturb: d.disturb, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { must(t, api.Close()) })
 	return api
@@ -177,49 +177,95 @@ func (h *heard) add(other heard) {
 	h.delays, h.again = append(h.delays, other.delays...), append(h.again, other.again...)
 }
 
-// The buffer of a browser (NetEq): it looks back over so many packets, in steps of a frame, wants to have 95 % of them in
-// time, and takes each further per cent of loss for as bad as 20 ms of delay.
-const (
-	lookBack    = 100
-	firstBuffer = 4 * media.FrameTime
-	perCentLost = media.FrameTime
-)
-
-// buffered returns how long a browser keeps packets that took so much longer than the fastest one.
-func buffered(late []time.Duration) (delay time.Duration) {
-	sorted := slices.Sorted(slices.Values(late))
-	if len(sorted) < lookBack/4 {
-		return firstBuffer
-	}
-	best := time.Duration(math.MaxInt64)
-	for d := media.FrameTime; d <= 20*media.FrameTime; d += media.FrameTime {
-		missed := len(sorted) - sortedBefore(sorted, d)
-		if cost := d + time.Duration(missed*100)*perCentLost/time.Duration(len(sorted)); cost < best {
-			best, delay = cost, d
-		}
-	}
-	return delay
+// buffer says how long a browser keeps packets before it plays them, as libwebrtc's does (NetEq, DelayManager): as long as
+// 95 % of the half seconds need, or as long as pays for packets that were overtaken, where 1 % of loss is as bad as 20 ms.
+// Both look back over ever older packets with ever less weight.
+type buffer struct {
+	took      []time.Duration // of the packets of the last two seconds
+	jitter    histogram
+	overtaken histogram
+	latest    time.Duration // of the packets of this half second
+	packets   int
 }
 
-// sortedBefore returns how many durations are at most d.
-func sortedBefore(sorted []time.Duration, d time.Duration) int {
-	n, _ := slices.BinarySearchFunc(sorted, d, func(a, b time.Duration) int {
-		if a <= b {
-			return -1
+const (
+	fastestOf   = 100 // packets
+	perHalf     = 25  // packets
+	firstBuffer = 4 * media.FrameTime
+	buckets     = 50
+)
+
+// histogram is how late packets come, in frames: shares.
+type histogram struct {
+	share  [buckets]float64
+	keeps  float64 // the weight of what is older
+	counts float64
+}
+
+func (h *histogram) add(late time.Duration) {
+	h.counts++
+	keeps := max(0, min(h.keeps, 1-2/(h.counts+1)))
+	for i := range h.share {
+		h.share[i] *= keeps
+	}
+	h.share[min(int(late/media.FrameTime), buckets-1)] += 1 - keeps
+}
+
+func newBuffer() *buffer {
+	return &buffer{jitter: histogram{keeps: 0.983}, overtaken: histogram{keeps: 0.9993}}
+}
+
+func (b *buffer) add(took time.Duration, overtaken bool) {
+	b.took = append(b.took, took)
+	b.took = b.took[max(0, len(b.took)-fastestOf):]
+	late := took - b.fastest()
+	if !overtaken {
+		b.latest = max(b.latest, late)
+		if b.packets++; b.packets%perHalf == 0 {
+			b.jitter.add(b.latest)
+			b.latest = 0
 		}
-		return 1
-	})
-	return n
+		late = 0
+	}
+	b.overtaken.add(late)
+}
+
+func (b *buffer) fastest() time.Duration {
+	if len(b.took) == 0 {
+		return 0
+	}
+	return slices.Min(b.took)
+}
+
+// delay returns by how much more than the fastest packet each is delayed until it is played.
+func (b *buffer) delay() time.Duration {
+	if b.jitter.counts == 0 {
+		return firstBuffer
+	}
+	frames, sum := 0, b.jitter.share[0]
+	for ; sum < 0.95 && frames < buckets-1; sum += b.jitter.share[frames] {
+		frames++
+	}
+	best, pays, lost := math.Inf(1), 0, 1.0
+	for i, share := range b.overtaken.share {
+		lost -= share
+		if cost := float64(i) + 100*lost; cost < best-1e-9 { // in frames of 20 ms
+			best, pays = cost, i
+		}
+	}
+	return time.Duration(max(frames, pays)+1) * media.FrameTime
 }
 
 // played plays what came as a browser does, and says what is heard of what was said in a time, but for an outage.
 func (v *voice) played(from, to, outage time.Time) (h heard) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	first, came, repeats := make(map[int]time.Time), v.came, make(map[int]bool)
+	first, repeats := make(map[int]time.Time), make(map[int]bool)
+	var came []arrival
 	newest := -1
-	for _, a := range came {
+	for _, a := range v.came {
 		if _, again := first[a.packet]; !again {
+			came = append(came, a)
 			first[a.packet] = a.at
 			repeats[a.packet] = a.packet < newest // the network keeps the order
 		}
@@ -229,25 +275,15 @@ func (v *voice) played(from, to, outage time.Time) (h heard) {
 		at, ok := first[packet]
 		return ok && !at.After(due)
 	}
-	var took []time.Duration // of the latest packets
-	delay, fastest := firstBuffer, time.Duration(0)
+	keeps := newBuffer()
 	for i, sent := range v.sent {
 		if sent.After(to) {
 			break
 		}
-		due := sent.Add(fastest + delay)
+		due := sent.Add(keeps.fastest() + keeps.delay())
 		for len(came) > 0 && !came[0].at.After(due) {
-			took = append(took, came[0].at.Sub(v.sent[came[0].packet]))
-			took = took[max(0, len(took)-lookBack):]
+			keeps.add(came[0].at.Sub(v.sent[came[0].packet]), repeats[came[0].packet])
 			came = came[1:]
-		}
-		if len(took) > 0 {
-			fastest = slices.Min(took)
-			late := make([]time.Duration, len(took))
-			for i := range took {
-				late[i] = took[i] - fastest
-			}
-			delay = buffered(late)
 		}
 		switch {
 		case sent.Before(from):

@@ -101,7 +101,7 @@ func BenchmarkKept(b *testing.B) {
 
 // serveRelay serves until ctx ends, with the settings of the bridge.
 func serveRelay(ctx context.Context, out io.Writer) error {
-	api, err := rtc.New(rtc.Config{Loopback: true, Logger: slog.New(slog.DiscardHandler)})
+	api, err := rtc.New(rtc.Config{Loopback: true, Bare: true, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}

@@ -224,8 +224,7 @@ func (p *Peer) WriteAudio(packet *media.Packet) error {
 		Header:  rtp.Header{Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp},
 		Payload: packet.Payload,
 	}
-	p.out.sent.keep(&p.out.packet)
-	err := p.track.WriteRTP(&p.out.packet)
+	err := p.out.sent.write(&p.out.packet, now, p.track.WriteRTP)
 	p.out.packet.Payload = nil
 	if err != nil {
 		if errors.Is(err, io.ErrClosedPipe) {

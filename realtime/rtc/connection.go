@@ -33,6 +33,7 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 	p.channel.init()
 	p.in.init()
 	p.out.encoded = transcode.ToOpus(p)
+	p.out.sent.bare = a.bare
 	kind.settings.BufferFactory = p.buffer
 	pion, err := newPionAPI(kind.settings)
 	if err != nil {

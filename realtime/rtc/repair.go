@@ -4,20 +4,26 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/pion/rtcp"
 	"github.com/pion/rtp"
 )
 
 // Packets that a network has lost are asked for, and repeated under the SSRC and number that they had (generic NACK, RFC
-// 4585, 6.2.1). Browsers do so for sound if the answer says it, though they do not offer it, and wait somewhat longer then
-// before they play.
+// 4585, 6.2.1). Browsers do so for sound if the answer says it, though they do not offer it. What was asked for mostly comes
+// too late to be played, so while a remote misses packets each one is sent twice, the second time with the next one:
+// receivers drop what they have already (RFC 3711, 3.3.2).
 
 const (
 	// repeatable is how many of the newest packets can be asked for and repeated, 640 ms. Nobody waits longer to play one.
 	repeatable = 32
 	// maxRepeats is how often one packet is repeated: so a request cannot be made to cause more than a few.
 	maxRepeats = 4
+	// doubleFor is how long packets are sent twice after a remote has asked for one, or has reported that it misses 2 % or
+	// more: then it has none to miss, so nothing else says whether the network is still bad.
+	doubleFor  = 10 * time.Second
+	doubleFrom = 256 * 2 / 100
 	// nackAttribute is the attribute of a session description that allows it, without the payload type.
 	nackAttribute = " nack"
 )
@@ -90,40 +96,71 @@ func (p *Peer) askFor(source uint32, lost []uint16) {
 	}
 }
 
-// sent keeps the newest packets for a remote that misses some. Most remotes never do: nothing is kept before the first
-// request, which is the only one that gets nothing.
+// sent keeps the newest packets for a remote that misses some. Most never do: before the first loss nothing is kept.
 type sent struct {
+	bare bool // no packet is sent twice that was not asked for
 	kept atomic.Pointer[kept]
 }
 
 type kept struct {
 	mu      sync.Mutex
+	doubles time.Time // until then packets are sent twice
 	packets [repeatable]struct {
 		packet  rtp.Packet
+		doubled bool
 		repeats int // that are left
 	}
 }
 
-// keep takes a packet that is being sent.
-func (s *sent) keep(packet *rtp.Packet) {
+// write sends a packet, and the one before it again if the remote misses packets.
+func (s *sent) write(packet *rtp.Packet, now time.Time, write func(*rtp.Packet) error) error {
 	k := s.kept.Load()
 	if k == nil {
-		return
+		return write(packet)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	before := &k.packets[(packet.SequenceNumber-1)%repeatable]
+	if before.packet.SequenceNumber == packet.SequenceNumber-1 && !before.doubled && now.Before(k.doubles) {
+		before.doubled = true
+		_ = write(&before.packet) // lost again
+	}
 	slot := &k.packets[packet.SequenceNumber%repeatable]
-	slot.packet.Header, slot.repeats = packet.Header, maxRepeats
+	slot.packet.Header, slot.doubled, slot.repeats = packet.Header, false, maxRepeats
 	slot.packet.Payload = append(slot.packet.Payload[:0], packet.Payload...)
+	return write(packet)
 }
 
-// repeat sends packets again.
-func (s *sent) repeat(request *rtcp.TransportLayerNack, write func(*rtp.Packet) error) {
+// lost takes that the remote misses packets. The reader of RTCP is the one goroutine that calls it.
+func (s *sent) lost() *kept {
 	k := s.kept.Load()
 	if k == nil {
-		s.kept.Store(new(kept)) // its one writer is the reader of RTCP
-		return
+		k = new(kept)
+		for i := range k.packets {
+			k.packets[i].doubled = true // there is none
+		}
+		s.kept.Store(k)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !s.bare {
+		k.doubles = time.Now().Add(doubleFor)
+	}
+	return k
+}
+
+// reported takes what the remote says of the packets that it has got.
+func (s *sent) reported(source uint32, receptions []rtcp.ReceptionReport) {
+	for _, r := range receptions {
+		if r.SSRC == source && r.FractionLost >= doubleFrom && !s.bare {
+			s.lost()
+		}
+	}
+}
+
+// repeat sends packets again that the remote asks for.
+func (s *sent) repeat(request *rtcp.TransportLayerNack, write func(*rtp.Packet) error) {
+	k := s.lost()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for i := range request.Nacks {

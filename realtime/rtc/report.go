@@ -158,6 +158,9 @@ func (r reports) Write(b []byte) (int, error) {
 				stats.middle.Store(uint32(packet.NTPTime >> 16)) // the middle 32 bits
 				stats.at.Store(time.Now().UnixNano())
 			}
+			r.peer.out.sent.reported(r.source, packet.Reports)
+		case *rtcp.ReceiverReport:
+			r.peer.out.sent.reported(r.source, packet.Reports)
 		case *rtcp.TransportLayerNack:
 			if packet.MediaSSRC == r.source && r.peer.repairs {
 				r.peer.out.sent.repeat(packet, r.peer.track.WriteRTP)

@@ -51,7 +51,7 @@ func New(cfg Config) (*API, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
 		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: &network{delay: cfg.Delay, disturb: cfg.Disturb},
-		public: cfg.PublicIPs, stream: cfg.DataChannel, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+		public: cfg.PublicIPs, stream: cfg.DataChannel, bare: cfg.Bare, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
