@@ -118,6 +118,7 @@ func hasCopy(packet []byte) bool { return packet[0]>>3 < 16 && packet[1]&0x40 !=
 // voice is somebody who speaks, and somebody else who hears it at the other end.
 type voice struct {
 	packets [][]byte
+	bare    bool // somebody decodes it: the packets have no numbers
 	mu      sync.Mutex
 	sent    []time.Time // of each packet
 	came    []arrival
@@ -143,7 +144,10 @@ func (v *voice) speak(dst media.Sink, done <-chan struct{}) {
 		v.mu.Lock()
 		v.sent = append(v.sent, time.Now())
 		v.mu.Unlock()
-		payload := binary.BigEndian.AppendUint32(slices.Clone(v.packets[i%len(v.packets)]), uint32(i))
+		payload := v.packets[i%len(v.packets)]
+		if !v.bare {
+			payload = binary.BigEndian.AppendUint32(slices.Clone(payload), uint32(i))
+		}
 		_ = dst.WriteAudio(&media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: payload})
 	}
 }
