@@ -14,13 +14,14 @@ import (
 // nobody speaks (DTX); after a longer gap the stream had stopped, and nothing is missing.
 const maxGap = 480 * media.ClockRate / 1000
 
-// patience is for how many packets after a lost one it is waited for, 100 ms: it may be repeated. What is lost for longer
-// than that at once is not waited for.
-const patience = 5
+// patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even if others
+// were lost with it. It does not wait for what is lost for longer than that at once.
+const patience = 10
 
 // Reader turns a stream of packets of any format into samples. It is not safe for concurrent use.
 type Reader struct {
 	rate     int
+	patient  bool
 	started  bool
 	source   uint32
 	format   media.Format
@@ -36,9 +37,13 @@ type Reader struct {
 // NewReader returns a Reader whose samples have the given rate: 8, 16, 24 or 48 kHz.
 func NewReader(rate int) *Reader { return &Reader{rate: rate} }
 
-// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. While a packet
-// of Opus is missing that may still come, those behind it have none: they follow with it, or once it has not come. Those
-// that are too late have none either. A packet that cannot be read sounds as if it were lost; the Reader stays usable.
+// NewPatientReader returns a Reader for who does not play the sound: while a packet of Opus is missing that may still come,
+// those behind it wait.
+func NewPatientReader(rate int) *Reader { return &Reader{rate: rate, patient: true} }
+
+// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. A packet that
+// waits for another one has none: they follow with that one, or once it has not come. Late packets have none either. A
+// packet that cannot be read sounds as if it were lost; the Reader stays usable.
 func (r *Reader) Read(p *media.Packet) (samples []int16, err error) {
 	r.out = r.out[:0]
 	if !r.started || p.Source != r.source || p.Format != r.format {
@@ -52,7 +57,7 @@ func (r *Reader) Read(p *media.Packet) (samples []int16, err error) {
 	switch ahead := p.Sequence - r.sequence; {
 	case ahead == 0 || ahead >= 1<<15:
 		return r.out, err
-	case ahead == 1 && len(r.held) == 0:
+	case len(r.held) == 0 && (ahead == 1 || !r.patient):
 		err = errors.Join(err, r.take(p))
 		return r.out, err
 	}

@@ -213,18 +213,18 @@ func TestRepeated(t *testing.T) {
 		order func(at int) []int // which packets come in place of one
 		same  bool
 	}{
-		"in order":             {func(at int) []int { return []int{at} }, true},
-		"overtaken":            {swap(10, 11), true},
-		"repeated after 80 ms": {late(10, 14), true},
-		"too late":             {late(10, 16), false},
-		"two, the wrong way":   {late2(10, 11, 13), true},
-		"two of three":         {func(at int) []int { return map[int][]int{10: {}, 11: {}, 14: {14, 11, 10}}[at] }, true},
-		"twice":                {func(at int) []int { return []int{at, at, max(0, at-1)} }, true},
-		"the last but one":     {func(at int) []int { return map[int][]int{38: {}}[at] }, false},
+		"in order":              {func(at int) []int { return []int{at} }, true},
+		"overtaken":             {swap(10, 11), true},
+		"repeated after 180 ms": {late(10, 19), true},
+		"too late":              {late(10, 21), false},
+		"two, the wrong way":    {late2(10, 11, 13), true},
+		"two of three":          {func(at int) []int { return map[int][]int{10: {}, 11: {}, 14: {14, 11, 10}}[at] }, true},
+		"twice":                 {func(at int) []int { return []int{at, at, max(0, at-1)} }, true},
+		"the last but one":      {func(at int) []int { return map[int][]int{38: {}}[at] }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := NewReader(24000)
+			r := NewPatientReader(24000)
 			var got []int16
 			for i := range packets {
 				order := tt.order(i)
@@ -270,7 +270,7 @@ func late2(a, b, behind int) func(int) []int {
 func TestHeldSource(t *testing.T) {
 	t.Parallel()
 	packets := spoken(t, 6)
-	r := NewReader(24000)
+	r := NewPatientReader(24000)
 	n := len(readAll(t, r, append(packets[:2:2], packets[3:5]...)))
 	next := packets[5].Clone()
 	next.Source = 2
@@ -286,7 +286,7 @@ func TestCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, n, lost := NewReader(24000), 0, 0
+	r, n, lost := NewPatientReader(24000), 0, 0
 	for i := uint16(0); len(file) > 0; i++ {
 		end := 2 + int(binary.BigEndian.Uint16(file))
 		p := media.Packet{Source: 1, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: file[2:end]}

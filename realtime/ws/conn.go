@@ -66,7 +66,7 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 	out := newQueue(p.formatIn())
 	return &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewPatientReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
 		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true,
 	}
 }

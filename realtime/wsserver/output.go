@@ -150,17 +150,7 @@ func (o *output) convert(sound []byte, p *media.Packet) (more []byte, quiet bool
 		o.reader = transcode.NewReader(o.format.Rate)
 	}
 	samples, err := o.reader.Read(p)
-	return o.format.Encoding.Append(sound, samples), len(samples) > 0 && pcm.Level(samples) < hush, err
-}
-
-// drain takes what waits for packets that will not come any more.
-func (o *output) drain() {
-	if o.reader == nil {
-		return
-	}
-	if rest := o.reader.Flush(); !o.cut {
-		o.bytes = o.format.Encoding.Append(o.bytes, rest)
-	}
+	return o.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
 }
 
 func (o *output) length() time.Duration { return o.lengthOf(o.bytes) }
@@ -476,7 +466,6 @@ func (o *output) stopped(response string) {
 // finish ends the sound of an answer.
 func (o *output) finish(response string) {
 	if response == o.playing {
-		o.drain()
 		o.flush()
 		o.bytes, o.playing, o.cut = o.bytes[:0], "", false
 	}
@@ -573,7 +562,6 @@ func (o *output) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.drain()
 	o.flush()
 	for i := range o.answers {
 		o.finish(o.answers[i].response)
