@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/pion/rtcp"
 	"github.com/pion/rtp"
 	"github.com/pion/transport/v5/packetio"
 
@@ -224,7 +225,7 @@ func (p *Peer) WriteAudio(packet *media.Packet) error {
 		Header:  rtp.Header{Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp},
 		Payload: packet.Payload,
 	}
-	err := p.out.sent.write(&p.out.packet, now, p.track.WriteRTP)
+	err := p.out.sent.write(&p.out.packet, now)
 	p.out.packet.Payload = nil
 	if err != nil {
 		if errors.Is(err, io.ErrClosedPipe) {
@@ -252,7 +253,7 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	}
 	switch {
 	case kind == packetio.RTCPBufferPacket:
-		return reports{source: source, peer: p}
+		return reports{source: source, stats: &p.in.stats, sent: &p.out.sent, repairs: p.repairs}
 	case source == 0: // Chrome's probes of the bandwidth
 		return nowhere{}
 	}
@@ -277,4 +278,29 @@ func (a *arrivals) Write(b []byte) (int, error) {
 		}
 	}
 	return len(b), nil
+}
+
+// askFor asks the remote for lost packets of a source.
+func (p *Peer) askFor(source uint32, lost []uint16) {
+	own, ok := p.ownSource()
+	if !ok {
+		return
+	}
+	request := &rtcp.TransportLayerNack{SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost)}
+	if err := p.pc.WriteRTCP([]rtcp.Packet{request}); err != nil {
+		p.log.Debug("RTCP request not sent", "error", err)
+	}
+}
+
+// ownSource returns the SSRC of the audio to the remote.
+func (p *Peer) ownSource() (uint32, bool) {
+	senders := p.pc.GetSenders()
+	if len(senders) == 0 {
+		return 0, false
+	}
+	encodings := senders[0].GetParameters().Encodings
+	if len(encodings) == 0 {
+		return 0, false
+	}
+	return uint32(encodings[0].SSRC), true
 }

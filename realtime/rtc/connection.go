@@ -33,7 +33,6 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 	p.channel.init()
 	p.in.init()
 	p.out.encoded = transcode.ToOpus(p)
-	p.out.sent.bare = a.bare
 	kind.settings.BufferFactory = p.buffer
 	pion, err := newPionAPI(kind.settings)
 	if err != nil {
@@ -54,6 +53,7 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
 	}
 	p.pc, p.track = pc, track
+	p.out.sent.to, p.out.sent.bare = track.WriteRTP, a.bare
 	if err := a.add(p); err != nil {
 		return nil, errors.Join(err, pc.Close())
 	}
@@ -144,17 +144,4 @@ func (p *Peer) report(now time.Time) {
 	if err := p.pc.WriteRTCP([]rtcp.Packet{packet}); err != nil {
 		p.log.Debug("RTCP report not sent", "error", err)
 	}
-}
-
-// ownSource returns the SSRC of the audio to the remote.
-func (p *Peer) ownSource() (uint32, bool) {
-	senders := p.pc.GetSenders()
-	if len(senders) == 0 {
-		return 0, false
-	}
-	encodings := senders[0].GetParameters().Encodings
-	if len(encodings) == 0 {
-		return 0, false
-	}
-	return uint32(encodings[0].SSRC), true
 }

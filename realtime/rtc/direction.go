@@ -127,3 +127,15 @@ func narrowed(answer, offer string) string {
 	}
 	return strings.Join(parts, "")
 }
+
+// allowsNack reports whether a session description says that packets of its sound are repeated.
+func allowsNack(text string) bool {
+	for _, part := range split(text) {
+		for line := range strings.Lines(part) {
+			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(strings.TrimSpace(line), nackAttribute) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -38,18 +38,6 @@ func withNack(format string) string {
 	return format + "\r\na=rtcp-fb:" + strings.TrimPrefix(name, "a=fmtp:") + nackAttribute + "\r\n"
 }
 
-// allowsNack reports whether a session description says that packets of its sound are repeated.
-func allowsNack(text string) bool {
-	for _, part := range split(text) {
-		for line := range strings.Lines(part) {
-			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(strings.TrimSpace(line), nackAttribute) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // gaps finds the packets of a source that have not come.
 type gaps struct {
 	started bool
@@ -84,20 +72,9 @@ func (g *gaps) take(sequence uint16) (ask []uint16) {
 	return ask
 }
 
-// askFor asks the remote for lost packets of a source.
-func (p *Peer) askFor(source uint32, lost []uint16) {
-	own, ok := p.ownSource()
-	if !ok {
-		return
-	}
-	request := &rtcp.TransportLayerNack{SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost)}
-	if err := p.pc.WriteRTCP([]rtcp.Packet{request}); err != nil {
-		p.log.Debug("RTCP request not sent", "error", err)
-	}
-}
-
 // sent keeps the newest packets for a remote that misses some. Most never do: before the first loss nothing is kept.
 type sent struct {
+	to   func(*rtp.Packet) error
 	bare bool // no packet is sent twice that was not asked for
 	kept atomic.Pointer[kept]
 }
@@ -113,22 +90,22 @@ type kept struct {
 }
 
 // write sends a packet, and the one before it again if the remote misses packets.
-func (s *sent) write(packet *rtp.Packet, now time.Time, write func(*rtp.Packet) error) error {
+func (s *sent) write(packet *rtp.Packet, now time.Time) error {
 	k := s.kept.Load()
 	if k == nil {
-		return write(packet)
+		return s.to(packet)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	before := &k.packets[(packet.SequenceNumber-1)%repeatable]
 	if before.packet.SequenceNumber == packet.SequenceNumber-1 && !before.doubled && now.Before(k.doubles) {
 		before.doubled = true
-		_ = write(&before.packet) // lost again
+		_ = s.to(&before.packet) // lost again
 	}
 	slot := &k.packets[packet.SequenceNumber%repeatable]
 	slot.packet.Header, slot.doubled, slot.repeats = packet.Header, false, maxRepeats
 	slot.packet.Payload = append(slot.packet.Payload[:0], packet.Payload...)
-	return write(packet)
+	return s.to(packet)
 }
 
 // lost takes that the remote misses packets. The reader of RTCP is the one goroutine that calls it.
@@ -159,7 +136,7 @@ func (s *sent) reported(source uint32, receptions []rtcp.ReceptionReport) {
 }
 
 // repeat sends packets again that the remote asks for.
-func (s *sent) repeat(request *rtcp.TransportLayerNack, write func(*rtp.Packet) error) {
+func (s *sent) repeat(request *rtcp.TransportLayerNack) {
 	k := s.lost()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -168,7 +145,7 @@ func (s *sent) repeat(request *rtcp.TransportLayerNack, write func(*rtp.Packet) 
 			slot := &k.packets[sequence%repeatable]
 			if slot.packet.SequenceNumber == sequence && slot.repeats > 0 {
 				slot.repeats--
-				_ = write(&slot.packet) // lost again
+				_ = s.to(&slot.packet) // lost again
 			}
 		}
 	}

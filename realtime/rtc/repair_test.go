@@ -76,31 +76,32 @@ func TestSentTwice(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		bare  bool
-		tell  func(s *sent, w *wire)
+		tell  func(s *sent)
 		twice bool
 	}{
-		"nothing": {tell: func(*sent, *wire) {}},
-		"request": {twice: true, tell: func(s *sent, w *wire) { s.repeat(request(5), w.write) }},
-		"request, bare": {bare: true, tell: func(s *sent, w *wire) {
-			s.repeat(request(5), w.write)
+		"nothing": {tell: func(*sent) {}},
+		"request": {twice: true, tell: func(s *sent) { s.repeat(request(5)) }},
+		"request, bare": {bare: true, tell: func(s *sent) {
+			s.repeat(request(5))
 		}},
-		"report of 2 %": {twice: true, tell: func(s *sent, _ *wire) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 9, FractionLost: 6}}) }},
-		"report of 1 %": {tell: func(s *sent, _ *wire) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 9, FractionLost: 3}}) }},
-		"of another":    {tell: func(s *sent, _ *wire) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 8, FractionLost: 60}}) }},
+		"report of 2 %": {twice: true, tell: func(s *sent) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 9, FractionLost: 6}}) }},
+		"report of 1 %": {tell: func(s *sent) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 9, FractionLost: 3}}) }},
+		"of another":    {tell: func(s *sent) { s.reported(9, []rtcp.ReceptionReport{{SSRC: 8, FractionLost: 60}}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, w := &sent{bare: tt.bare}, new(wire)
+				w := new(wire)
+				s := &sent{bare: tt.bare, to: w.write}
 				send := func(from, n int) {
 					for i := range n {
 						sequence := uint16(from + i)
-						must(t, s.write(&rtp.Packet{Header: rtp.Header{SequenceNumber: sequence}, Payload: []byte{byte(sequence)}}, time.Now(), w.write))
+						must(t, s.write(&rtp.Packet{Header: rtp.Header{SequenceNumber: sequence}, Payload: []byte{byte(sequence)}}, time.Now()))
 						<-time.After(frameTime) // virtual
 					}
 				}
 				send(65530, 10)
-				tt.tell(s, w)
+				tt.tell(s)
 				w.numbers = nil
 				send(4, 4)
 				want := []uint16{4, 5, 6, 7}
@@ -128,12 +129,13 @@ func request(numbers ...uint16) *rtcp.TransportLayerNack {
 // TestRepeat asks for packets: those that are kept are repeated, some times.
 func TestRepeat(t *testing.T) {
 	t.Parallel()
-	s, w := &sent{bare: true}, new(wire)
+	w := new(wire)
+	s := &sent{bare: true, to: w.write}
 	send := func(sequence uint16) {
-		must(t, s.write(&rtp.Packet{Header: rtp.Header{SequenceNumber: sequence}, Payload: []byte{byte(sequence)}}, time.Now(), w.write))
+		must(t, s.write(&rtp.Packet{Header: rtp.Header{SequenceNumber: sequence}, Payload: []byte{byte(sequence)}}, time.Now()))
 	}
 	send(0)
-	if s.repeat(request(0), w.write); s.kept.Load() == nil {
+	if s.repeat(request(0)); s.kept.Load() == nil {
 		t.Fatal("nothing is kept after a request")
 	}
 	for i := range uint16(100) {
@@ -141,7 +143,7 @@ func TestRepeat(t *testing.T) {
 	}
 	w.numbers = nil
 	for range 2 * maxRepeats {
-		s.repeat(request(68, 69, 90, 100, 101, 4000), w.write)
+		s.repeat(request(68, 69, 90, 100, 101, 4000))
 	}
 	if want := slices.Repeat([]uint16{69, 90, 100}, maxRepeats); !slices.Equal(w.numbers, want) {
 		t.Errorf("repeated %d, want %d", w.numbers, want)

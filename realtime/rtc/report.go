@@ -140,8 +140,10 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 type reports struct {
 	nowhere
 
-	source uint32
-	peer   *Peer
+	source  uint32
+	stats   *receiverStats
+	sent    *sent
+	repairs bool // the remote may ask for what was sent
 }
 
 // Write takes one RTCP packet.
@@ -150,20 +152,19 @@ func (r reports) Write(b []byte) (int, error) {
 	if err != nil {
 		return len(b), nil //nolint:nilerr // hostile, or newer than pion/rtcp: no reason to stop
 	}
-	stats := &r.peer.in.stats
 	for _, packet := range packets {
 		switch packet := packet.(type) {
 		case *rtcp.SenderReport:
-			if packet.SSRC == r.source && packet.SSRC == stats.ssrc.Load() {
-				stats.middle.Store(uint32(packet.NTPTime >> 16)) // the middle 32 bits
-				stats.at.Store(time.Now().UnixNano())
+			if packet.SSRC == r.source && packet.SSRC == r.stats.ssrc.Load() {
+				r.stats.middle.Store(uint32(packet.NTPTime >> 16)) // the middle 32 bits
+				r.stats.at.Store(time.Now().UnixNano())
 			}
-			r.peer.out.sent.reported(r.source, packet.Reports)
+			r.sent.reported(r.source, packet.Reports)
 		case *rtcp.ReceiverReport:
-			r.peer.out.sent.reported(r.source, packet.Reports)
+			r.sent.reported(r.source, packet.Reports)
 		case *rtcp.TransportLayerNack:
-			if packet.MediaSSRC == r.source && r.peer.repairs {
-				r.peer.out.sent.repeat(packet, r.peer.track.WriteRTP)
+			if packet.MediaSSRC == r.source && r.repairs {
+				r.sent.repeat(packet)
 			}
 		}
 	}
