@@ -65,8 +65,8 @@ func HasCopy(packet []byte) bool {
 	return packet[1]>>(7-frames)&1 == 1
 }
 
-// Recover returns the samples that were lost before a packet, which has a copy of the last of them, valid until the next
-// call. Decode that packet next.
+// Recover returns the samples that were lost before a packet, which has a copy of the last of them, valid until the
+// next call. Decode that packet next.
 func (d *Decoder) Recover(next []byte, samples int) []int16 {
 	frame := d.rate * frameMS / 1000
 	d.out = d.out[:0]

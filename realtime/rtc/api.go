@@ -71,8 +71,8 @@ type Config struct {
 	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It must be
 	// 0 with UDPPort.
 	Delay time.Duration
-	// Disturb says of each packet on a network with a Delay how much longer it takes, or that it is lost. It is called by
-	// many goroutines.
+	// Disturb says of each packet on a network with a Delay how much longer it takes, or that it is lost. It is
+	// called by many goroutines.
 	Disturb func(outgoing bool) (later time.Duration, lost bool)
 	// Bare sends no packet twice unless it is asked for, as browsers do: for benchmarks.
 	Bare bool

@@ -286,7 +286,9 @@ func (p *Peer) askFor(source uint32, lost []uint16) {
 	if !ok {
 		return
 	}
-	request := &rtcp.TransportLayerNack{SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost)}
+	request := &rtcp.TransportLayerNack{
+		SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost),
+	}
 	if err := p.pc.WriteRTCP([]rtcp.Packet{request}); err != nil {
 		p.log.Debug("RTCP request not sent", "error", err)
 	}

@@ -30,7 +30,10 @@ type slowPacket struct {
 }
 
 func newSlowConn(conn transport.UDPConn, on *network) *slowConn {
-	c := &slowConn{UDPConn: conn, network: on, in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed), done: make(chan struct{})}
+	c := &slowConn{
+		UDPConn: conn, network: on, done: make(chan struct{}),
+		in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed),
+	}
 	go c.receive()
 	go c.send()
 	return c

@@ -132,7 +132,8 @@ func narrowed(answer, offer string) string {
 func allowsNack(text string) bool {
 	for _, part := range split(text) {
 		for line := range strings.Lines(part) {
-			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(strings.TrimSpace(line), nackAttribute) {
+			line = strings.TrimSpace(line)
+			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(line, nackAttribute) {
 				return true
 			}
 		}

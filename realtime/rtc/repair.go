@@ -10,26 +10,27 @@ import (
 	"github.com/pion/rtp"
 )
 
-// Packets that a network has lost are asked for, and repeated under the SSRC and number that they had (generic NACK, RFC
-// 4585, 6.2.1). Browsers do so for sound if the answer says it, though they do not offer it. What was asked for mostly comes
-// too late to be played, so while a remote misses packets each one is sent twice, the second time with the next one:
-// receivers drop what they have already (RFC 3711, 3.3.2).
+// Packets that a network has lost are asked for, and repeated under the SSRC and number that they had (generic
+// NACK, RFC 4585, 6.2.1). Browsers do so for sound if the answer says it, though they do not offer it. What was
+// asked for mostly comes too late to be played, so while a remote misses packets each one is sent twice, the second
+// time with the next one: receivers drop what they have already (RFC 3711, 3.3.2).
 
 const (
-	// repeatable is how many of the newest packets can be asked for and repeated, 640 ms. Nobody waits longer to play one.
+	// repeatable is how many of the newest packets can be asked for and repeated, 640 ms. Nobody waits longer to
+	// play one.
 	repeatable = 32
 	// maxRepeats is how often one packet is repeated: so a request cannot be made to cause more than a few.
 	maxRepeats = 4
-	// doubleFor is how long packets are sent twice after a remote has asked for one, or has reported that it misses 2 % or
-	// more: then it has none to miss, so nothing else says whether the network is still bad.
+	// doubleFor is how long packets are sent twice after a remote has asked for one, or has reported that it misses
+	// 2 % or more: then it has none to miss, so nothing else says whether the network is still bad.
 	doubleFor  = 10 * time.Second
 	doubleFrom = 256 * 2 / 100
 	// nackAttribute is the attribute of a session description that allows it, without the payload type.
 	nackAttribute = " nack"
 )
 
-// askAfter are the packets that come after a lost one and cause a request for it: the first one at once, as a packet that
-// was only overtaken costs little.
+// askAfter are the packets that come after a lost one and cause a request for it: the first one at once, as a
+// packet that was only overtaken costs little.
 var askAfter = [...]int{1, 4, 9, 16}
 
 // withNack adds to a line that describes the format of a payload type that its packets are repeated.

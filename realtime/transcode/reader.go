@@ -14,8 +14,8 @@ import (
 // nobody speaks (DTX); after a longer gap the stream had stopped, and nothing is missing.
 const maxGap = 480 * media.ClockRate / 1000
 
-// patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even if others
-// were lost with it. It does not wait for what is lost for longer than that at once.
+// patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even
+// if others were lost with it. It does not wait for what is lost for longer than that at once.
 const patience = 10
 
 // Reader turns a stream of packets of any format into samples. It is not safe for concurrent use.
@@ -37,13 +37,13 @@ type Reader struct {
 // NewReader returns a Reader whose samples have the given rate: 8, 16, 24 or 48 kHz.
 func NewReader(rate int) *Reader { return &Reader{rate: rate} }
 
-// NewPatientReader returns a Reader for who does not play the sound: while a packet of Opus is missing that may still come,
-// those behind it wait.
+// NewPatientReader returns a Reader for who does not play the sound: while a packet of Opus is missing that may
+// still come, those behind it wait.
 func NewPatientReader(rate int) *Reader { return &Reader{rate: rate, patient: true} }
 
-// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. A packet that
-// waits for another one has none: they follow with that one, or once it has not come. Late packets have none either. A
-// packet that cannot be read sounds as if it were lost; the Reader stays usable.
+// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. A packet
+// that waits for another one has none: they follow with that one, or once it has not come. Late packets have none
+// either. A packet that cannot be read sounds as if it were lost; the Reader stays usable.
 func (r *Reader) Read(p *media.Packet) (samples []int16, err error) {
 	r.out = r.out[:0]
 	if !r.started || p.Source != r.source || p.Format != r.format {
@@ -153,8 +153,8 @@ func (r *Reader) decode(p *media.Packet) error {
 // samples returns how many samples a time by the stream's clock has.
 func (r *Reader) samples(time uint32) int { return int(time) * r.rate / media.ClockRate }
 
-// fill appends n samples in place of missing ones before a packet: sound goes on if packets were lost, and silence if none
-// were sent.
+// fill appends n samples in place of missing ones before a packet: sound goes on if packets were lost, and silence
+// if none were sent.
 func (r *Reader) fill(n int, lost bool, next []byte) {
 	switch {
 	case lost && r.decoder != nil && opus.HasCopy(next):
