@@ -11,6 +11,10 @@ import (
 // reportEvery is the time between two RTCP reports (RFC 3550, 6.2: 5 s).
 const reportEvery = 5 * time.Second
 
+// repeated is how many newer packets come before one that was repeated, at least. It counts as lost: a browser whose
+// losses are not reported leaves out the copies of lost packets (in-band FEC), which come in time.
+const repeated = 2
+
 // ntpEpoch is 1970 in seconds since 1900.
 const ntpEpoch = 2208988800
 
@@ -55,6 +59,9 @@ func (s *receiverStats) count(h header, now time.Time) {
 		return
 	}
 	highest := s.highest.Load()
+	if behind := uint16(highest) - h.sequence; behind >= repeated && behind < 1<<15 {
+		return
+	}
 	if ahead := h.sequence - uint16(highest); ahead < 1<<15 { // serial arithmetic
 		s.highest.Store(highest + uint32(ahead))
 	}
