@@ -102,7 +102,7 @@ func wayTable(ways []*way) string {
 
 // slowPeers returns an API on a network of that length.
 func slowPeers(t *testing.T, rtt time.Duration) *rtc.API {
-	api, err := rtc.New(rtc.Config{Loopback: true, Delay: rtt / 2, Logger: slog.New(slog.DiscardHandler)})
+	api, err := rtc.New(rtc.Config{Loopback: true, Bare: true, Delay: rtt / 2, Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	t.Cleanup(func() { must(t, api.Close()) })
 	return api

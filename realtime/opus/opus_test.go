@@ -332,6 +332,11 @@ func FuzzDecoder(f *testing.F) {
 			n := min(int(binary.LittleEndian.Uint16(data)), len(data)-2)
 			packet := data[2:][:n]
 			data = data[2+n:]
+			if HasCopy(packet) {
+				if n := len(d.Recover(packet, rate/50)); n != rate/50 {
+					t.Fatalf("%d samples are recovered", n)
+				}
+			}
 			samples, err := d.Decode(packet)
 			if err != nil {
 				samples = d.Conceal(rate / 50)

@@ -71,6 +71,11 @@ type Config struct {
 	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It must be
 	// 0 with UDPPort.
 	Delay time.Duration
+	// Disturb says of each packet on a network with a Delay how much longer it takes, or that it is lost. It is
+	// called by many goroutines.
+	Disturb func(outgoing bool) (later time.Duration, lost bool)
+	// Bare sends no packet twice unless it is asked for, as browsers do: for benchmarks.
+	Bare bool
 	// Patience is added to the 9 s after which a leg without an answer has failed (ICE), and to the 10 s of its
 	// handshake (DTLS): for tests, whose processes may have to wait for the processor.
 	Patience time.Duration
@@ -129,6 +134,7 @@ type API struct {
 	candidates candidateRule        // for offers
 	public     []string             // Config.PublicIPs
 	stream     uint16               // Config.DataChannel
+	bare       bool                 // Config.Bare
 	cert       webrtc.Certificate
 	mux        *sharedPort // nil: a port for each leg
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/pion/rtcp"
 	"github.com/pion/rtp"
 	"github.com/pion/transport/v5/packetio"
 
@@ -224,7 +225,7 @@ func (p *Peer) WriteAudio(packet *media.Packet) error {
 		Header:  rtp.Header{Version: 2, Marker: packet.Marker, SequenceNumber: sequence, Timestamp: timestamp},
 		Payload: packet.Payload,
 	}
-	err := p.track.WriteRTP(&p.out.packet)
+	err := p.out.sent.write(&p.out.packet, now)
 	p.out.packet.Payload = nil
 	if err != nil {
 		if errors.Is(err, io.ErrClosedPipe) {
@@ -252,22 +253,56 @@ func (p *Peer) buffer(kind packetio.BufferPacketType, source uint32) io.ReadWrit
 	}
 	switch {
 	case kind == packetio.RTCPBufferPacket:
-		return reports{source: source, stats: &p.in.stats}
+		return reports{source: source, stats: &p.in.stats, sent: &p.out.sent, repairs: p.repairs}
 	case source == 0: // Chrome's probes of the bandwidth
 		return nowhere{}
 	}
-	return arrivals{unread: p.in.unread}
+	return &arrivals{peer: p, source: source}
 }
 
-// arrivals takes the audio of one source.
+// arrivals takes the audio of one source. Pion's reader is the one goroutine that writes to it.
 type arrivals struct {
 	nowhere
 
-	unread *packetio.Buffer
+	peer   *Peer
+	source uint32
+	gaps   gaps
 }
 
 // Write takes one packet, and drops it if there is no room.
-func (a arrivals) Write(b []byte) (int, error) {
-	_, _ = a.unread.Write(b, nil)
+func (a *arrivals) Write(b []byte) (int, error) {
+	_, _ = a.peer.in.unread.Write(b, nil)
+	if h, _, ok := parsePacket(b); ok && a.peer.repairs {
+		if lost := a.gaps.take(h.sequence); len(lost) > 0 {
+			a.peer.askFor(a.source, lost)
+		}
+	}
 	return len(b), nil
+}
+
+// askFor asks the remote for lost packets of a source.
+func (p *Peer) askFor(source uint32, lost []uint16) {
+	own, ok := p.ownSource()
+	if !ok {
+		return
+	}
+	request := &rtcp.TransportLayerNack{
+		SenderSSRC: own, MediaSSRC: source, Nacks: rtcp.NackPairsFromSequenceNumbers(lost),
+	}
+	if err := p.pc.WriteRTCP([]rtcp.Packet{request}); err != nil {
+		p.log.Debug("RTCP request not sent", "error", err)
+	}
+}
+
+// ownSource returns the SSRC of the audio to the remote.
+func (p *Peer) ownSource() (uint32, bool) {
+	senders := p.pc.GetSenders()
+	if len(senders) == 0 {
+		return 0, false
+	}
+	encodings := senders[0].GetParameters().Encodings
+	if len(encodings) == 0 {
+		return 0, false
+	}
+	return uint32(encodings[0].SSRC), true
 }

@@ -53,6 +53,7 @@ func (a *API) newPeer(kind legKind, h media.Handlers) (*Peer, error) {
 		return nil, errors.Join(fmt.Errorf("add audio track: %w", err), pc.Close())
 	}
 	p.pc, p.track = pc, track
+	p.out.sent.to, p.out.sent.bare = track.WriteRTP, a.bare
 	if err := a.add(p); err != nil {
 		return nil, errors.Join(err, pc.Close())
 	}
@@ -128,19 +129,15 @@ func (p *Peer) report(now time.Time) {
 	if media.State(p.state.Load()) != media.StateConnected {
 		return
 	}
-	senders := p.pc.GetSenders()
-	if len(senders) == 0 {
-		return
-	}
-	encodings := senders[0].GetParameters().Encodings
-	if len(encodings) == 0 {
+	own, ok := p.ownSource()
+	if !ok {
 		return
 	}
 	var receptions []rtcp.ReceptionReport
 	if r, ok := p.in.stats.report(now); ok {
 		receptions = append(receptions, r)
 	}
-	packet := p.out.stats.report(uint32(encodings[0].SSRC), receptions, now)
+	packet := p.out.stats.report(own, receptions, now)
 	if packet == nil {
 		return
 	}

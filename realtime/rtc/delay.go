@@ -16,7 +16,7 @@ const maxDelayed = 1024
 type slowConn struct {
 	transport.UDPConn
 
-	delay   time.Duration
+	network *network
 	in, out chan slowPacket
 	done    chan struct{}
 	once    sync.Once
@@ -29,8 +29,11 @@ type slowPacket struct {
 	due  time.Time
 }
 
-func newSlowConn(conn transport.UDPConn, delay time.Duration) *slowConn {
-	c := &slowConn{UDPConn: conn, delay: delay, in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed), done: make(chan struct{})}
+func newSlowConn(conn transport.UDPConn, on *network) *slowConn {
+	c := &slowConn{
+		UDPConn: conn, network: on, done: make(chan struct{}),
+		in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed),
+	}
 	go c.receive()
 	go c.send()
 	return c
@@ -65,8 +68,16 @@ func (c *slowConn) send() {
 }
 
 func (c *slowConn) push(to chan<- slowPacket, data []byte, addr net.Addr) {
+	due := time.Now().Add(c.network.delay)
+	if c.network.disturb != nil {
+		later, lost := c.network.disturb(to == c.out)
+		if lost {
+			return
+		}
+		due = due.Add(later)
+	}
 	select {
-	case to <- slowPacket{append([]byte(nil), data...), addr, time.Now().Add(c.delay)}:
+	case to <- slowPacket{append([]byte(nil), data...), addr, due}:
 	default:
 	}
 }
@@ -113,5 +124,5 @@ func (n *network) ListenUDP(kind string, addr *net.UDPAddr) (transport.UDPConn, 
 	if err != nil || n.delay == 0 {
 		return conn, err
 	}
-	return newSlowConn(conn, n.delay), nil
+	return newSlowConn(conn, n), nil
 }

@@ -45,7 +45,7 @@ func TestSlowConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const delay = 25 * time.Millisecond
 		pipe := &pipeConn{in: make(chan string), out: make(chan string, 8), closed: make(chan struct{})}
-		c := newSlowConn(pipe, delay)
+		c := newSlowConn(pipe, &network{delay: delay})
 		began := time.Now()
 		for _, text := range []string{"a", "b", "c"} {
 			pipe.in <- text

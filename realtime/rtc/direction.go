@@ -91,7 +91,7 @@ func settled(answer, offer string) string {
 			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
 				candidates += line
 			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
-				out.WriteString(format + " " + opusFormat + "\r\n")
+				out.WriteString(withNack(format + " " + opusFormat))
 			default:
 				out.WriteString(line)
 			}
@@ -126,4 +126,17 @@ func narrowed(answer, offer string) string {
 		parts[i] = strings.Replace(parts[i], "\na="+mine, "\na="+allowed, 1)
 	}
 	return strings.Join(parts, "")
+}
+
+// allowsNack reports whether a session description says that packets of its sound are repeated.
+func allowsNack(text string) bool {
+	for _, part := range split(text) {
+		for line := range strings.Lines(part) {
+			line = strings.TrimSpace(line)
+			if isAudio(part) && strings.HasPrefix(line, "a=rtcp-fb:") && strings.HasSuffix(line, nackAttribute) {
+				return true
+			}
+		}
+	}
+	return false
 }

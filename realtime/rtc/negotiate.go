@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/pion/webrtc/v4"
@@ -31,7 +32,7 @@ func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer
 	if err != nil {
 		return nil, "", err
 	}
-	p.remote = remote
+	p.remote, p.repairs = remote, true
 	p.channel.limit.Store(int64(remote.maxMessageSize))
 	if remote.stream != nil {
 		err = p.makeChannel(remote.stream)
@@ -162,7 +163,8 @@ func (p *Peer) offer() (string, error) {
 	}
 	// Setting it now would make Pion gather candidates before it is known which are useful.
 	p.offered = desc
-	return desc.SDP, nil
+	format := fmt.Sprintf("a=fmtp:%d %s", opusPayloadType, opusFormat)
+	return strings.Replace(desc.SDP, format+"\r\n", withNack(format), 1), nil
 }
 
 // Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer, and for one without
@@ -198,6 +200,7 @@ func (p *Peer) Accept(ctx context.Context, answer string) error {
 		p.log.Debug("own addresses not known", "error", err) // then no remote is assumed to run on this machine
 	}
 	*p.routes = routesTo(answer, local)
+	p.repairs = allowsNack(answer)
 	if err := p.pc.SetLocalDescription(p.offered); err != nil {
 		return fmt.Errorf("set offer: %w", err)
 	}

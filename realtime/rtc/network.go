@@ -18,7 +18,8 @@ const interfacesAge = time.Second
 type network struct {
 	stdnet.Net // for all but Interfaces and ListenUDP
 
-	delay time.Duration // of packets, each way
+	delay   time.Duration // of packets, each way
+	disturb func(outgoing bool) (later time.Duration, lost bool)
 
 	mu         sync.Mutex
 	read       time.Time

@@ -33,6 +33,8 @@ type Peer struct {
 	maxMessage int
 	// restarts is set if the peer outlives a lost ICE connection.
 	restarts bool
+	// repairs is set, before there is a connection, if each side repeats packets that the other one misses.
+	repairs bool
 
 	// of a peer made by Offer
 	offered webrtc.SessionDescription
@@ -92,6 +94,7 @@ type outbound struct {
 	turn   sync.Mutex  // only tried, never waited for
 	splice splice
 	packet rtp.Packet // reused, so that a packet costs no allocation
+	sent   sent
 	stats  senderStats
 	// encoded takes packets that are not Opus.
 	encoded media.Sink

@@ -11,6 +11,10 @@ import (
 // reportEvery is the time between two RTCP reports (RFC 3550, 6.2: 5 s).
 const reportEvery = 5 * time.Second
 
+// repeated is how many newer packets come before one that was repeated, at least. It counts as lost: a browser whose
+// losses are not reported leaves out the copies of lost packets (in-band FEC), which come in time.
+const repeated = 2
+
 // ntpEpoch is 1970 in seconds since 1900.
 const ntpEpoch = 2208988800
 
@@ -55,6 +59,9 @@ func (s *receiverStats) count(h header, now time.Time) {
 		return
 	}
 	highest := s.highest.Load()
+	if behind := uint16(highest) - h.sequence; behind >= repeated && behind < 1<<15 {
+		return
+	}
 	if ahead := h.sequence - uint16(highest); ahead < 1<<15 { // serial arithmetic
 		s.highest.Store(highest + uint32(ahead))
 	}
@@ -135,13 +142,15 @@ func (s *senderStats) report(ssrc uint32, receptions []rtcp.ReceptionReport, now
 	return &rtcp.ReceiverReport{SSRC: ssrc, Reports: receptions}
 }
 
-// reports takes the RTCP of one source of the remote. It keeps nothing but the time of sender reports: a buffer would
-// fill up, or need a goroutine that empties it.
+// reports takes the RTCP of one source of the remote, or about one of ours. It keeps nothing but the time of sender
+// reports: a buffer would fill up, or need a goroutine that empties it.
 type reports struct {
 	nowhere
 
-	source uint32
-	stats  *receiverStats
+	source  uint32
+	stats   *receiverStats
+	sent    *sent
+	repairs bool // the remote may ask for what was sent
 }
 
 // Write takes one RTCP packet.
@@ -151,10 +160,19 @@ func (r reports) Write(b []byte) (int, error) {
 		return len(b), nil //nolint:nilerr // hostile, or newer than pion/rtcp: no reason to stop
 	}
 	for _, packet := range packets {
-		sr, ok := packet.(*rtcp.SenderReport)
-		if ok && sr.SSRC == r.source && sr.SSRC == r.stats.ssrc.Load() {
-			r.stats.middle.Store(uint32(sr.NTPTime >> 16)) // the middle 32 bits
-			r.stats.at.Store(time.Now().UnixNano())
+		switch packet := packet.(type) {
+		case *rtcp.SenderReport:
+			if packet.SSRC == r.source && packet.SSRC == r.stats.ssrc.Load() {
+				r.stats.middle.Store(uint32(packet.NTPTime >> 16)) // the middle 32 bits
+				r.stats.at.Store(time.Now().UnixNano())
+			}
+			r.sent.reported(r.source, packet.Reports)
+		case *rtcp.ReceiverReport:
+			r.sent.reported(r.source, packet.Reports)
+		case *rtcp.TransportLayerNack:
+			if packet.MediaSSRC == r.source && r.repairs {
+				r.sent.repeat(packet)
+			}
 		}
 	}
 	return len(b), nil

@@ -60,6 +60,13 @@ func TestReceiverStats(t *testing.T) {
 	if r, _ = s.report(start.Add(20 * time.Second)); r.Jitter != 47 {
 		t.Errorf("jitter %d", r.Jitter)
 	}
+	before := s.received.Load()
+	for _, behind := range []uint16{repeated, 30, 1<<15 - 1} { // what is repeated
+		s.count(header{ssrc: 9, sequence: uint16(s.highest.Load()) - behind}, start.Add(21*time.Second))
+	}
+	if s.received.Load() != before || s.jitter.Load()>>4 != 47 {
+		t.Errorf("%d packets that were repeated count, jitter %d", s.received.Load()-before, s.jitter.Load()>>4)
+	}
 	s.count(header{ssrc: 10, sequence: 5}, start)
 	if s.received.Load() != 1 || s.lost() != 0 {
 		t.Error("a new source does not start anew")

@@ -50,8 +50,10 @@ func New(cfg Config) (*API, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
-		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: &network{delay: cfg.Delay},
-		public: cfg.PublicIPs, stream: cfg.DataChannel, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers),
+		network: &network{delay: cfg.Delay, disturb: cfg.Disturb},
+		public:  cfg.PublicIPs, stream: cfg.DataChannel, bare: cfg.Bare,
+		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
@@ -147,7 +149,8 @@ func (a *API) upstreamSettings(cfg Config) webrtc.SettingEngine {
 }
 
 // newPionAPI makes a Pion API that knows Opus only and has no interceptors: those cost a goroutine, a timer and
-// allocations for each packet, and one voice stream gains nothing from NACK or TWCC.
+// allocations for each packet. Lost packets are repeated without them, see repair.go, and one voice stream gains
+// nothing from TWCC.
 func newPionAPI(settings webrtc.SettingEngine) (*webrtc.API, error) {
 	var media webrtc.MediaEngine
 	err := media.RegisterCodec(webrtc.RTPCodecParameters{

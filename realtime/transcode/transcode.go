@@ -1,7 +1,9 @@
 package transcode
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"voicebridge/realtime/media"
@@ -13,14 +15,20 @@ import (
 // nobody speaks (DTX); after a longer gap the stream had stopped, and nothing is missing.
 const maxGap = 480 * media.ClockRate / 1000
 
+// patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even
+// if others were lost with it. It does not wait for what is lost for longer than that at once.
+const patience = 10
+
 // Reader turns a stream of packets of any format into samples. It is not safe for concurrent use.
 type Reader struct {
 	rate     int
+	patient  bool
 	started  bool
 	source   uint32
 	format   media.Format
 	sequence uint16
-	next     uint32 // the timestamp that follows what was returned
+	next     uint32         // the timestamp that follows what was returned
+	held     []media.Packet // that came before the one that follows what was returned, in order
 
 	decoder   *opus.Decoder  // for Opus
 	resampler *pcm.Resampler // for other formats at another rate; nil if there is none
@@ -30,36 +38,86 @@ type Reader struct {
 // NewReader returns a Reader whose samples have the given rate: 8, 16, 24 or 48 kHz.
 func NewReader(rate int) *Reader { return &Reader{rate: rate} }
 
-// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. Late packets
-// have none. A packet that cannot be read sounds as if it were lost; the Reader stays usable.
-func (r *Reader) Read(p *media.Packet) ([]int16, error) {
+// NewPatientReader returns a Reader for who does not play the sound: while a packet of Opus is missing that may
+// still come, those behind it wait.
+func NewPatientReader(rate int) *Reader { return &Reader{rate: rate, patient: true} }
+
+// Read returns the samples of a packet, with what came to be missing before it, valid until the next call. A packet
+// that waits for another one has none: they follow with that one, or once it has not come. Late packets have none
+// either. A packet that cannot be read sounds as if it were lost; the Reader stays usable.
+func (r *Reader) Read(p *media.Packet) (samples []int16, err error) {
+	r.out = r.out[:0]
 	if !r.started || p.Source != r.source || p.Format != r.format {
+		for i := range r.held {
+			err = errors.Join(err, r.take(&r.held[i]))
+		}
 		if err := r.begin(p); err != nil {
 			return nil, err
 		}
 	}
-	r.out = r.out[:0]
-	step := p.Sequence - r.sequence
-	if step == 0 || step >= 1<<15 {
-		return nil, nil
+	switch ahead := p.Sequence - r.sequence; {
+	case ahead == 0 || ahead >= 1<<15:
+		return r.out, err
+	case len(r.held) == 0 && (ahead == 1 || !r.patient):
+		err = errors.Join(err, r.take(p))
+		return r.out, err
 	}
+	at, again := slices.BinarySearchFunc(r.held, p.Sequence, func(h media.Packet, sequence uint16) int {
+		return int(int16(h.Sequence - sequence)) // serial arithmetic
+	})
+	if !again {
+		r.held = slices.Insert(r.held, at, p.Clone())
+	}
+	for len(r.held) > 0 && !r.waits() {
+		err = errors.Join(err, r.take(&r.held[0]))
+		r.held = slices.Delete(r.held, 0, 1)
+	}
+	return r.out, err
+}
+
+// waits reports whether what is missing before the first packet that is held may still come, and is worth it.
+func (r *Reader) waits() bool {
+	first, last := &r.held[0], &r.held[len(r.held)-1]
+	missing := first.Sequence - r.sequence - 1
+	if missing == 0 || r.decoder == nil || missing == 1 && opus.HasCopy(first.Payload) {
+		return false
+	}
+	return missing < patience && last.Sequence-r.sequence-1 < patience
+}
+
+// Flush returns the samples of packets that wait for another one, as none will come: valid until the next call.
+func (r *Reader) Flush() []int16 {
+	r.out = r.out[:0]
+	for i := range r.held {
+		_ = r.take(&r.held[i]) // sounds as if it were lost
+	}
+	r.held = nil
+	return r.out
+}
+
+// End returns the timestamp that follows what was returned.
+func (r *Reader) End() uint32 { return r.next }
+
+// take appends the samples of a packet, with what is missing before it.
+func (r *Reader) take(p *media.Packet) error {
+	step := p.Sequence - r.sequence
 	r.sequence = p.Sequence
 	if gap := p.Timestamp - r.next; gap > 0 && gap <= maxGap {
-		r.fill(r.samples(gap), step > 1)
+		r.fill(r.samples(gap), step > 1, p.Payload)
 	}
 	before := len(r.out)
 	err := r.decode(p)
 	if err != nil {
 		r.out = r.out[:before]
-		r.fill(r.rate/50, true)
+		r.fill(r.rate/50, true, nil)
 	}
 	r.next = p.Timestamp + uint32((len(r.out)-before)*media.ClockRate/r.rate)
-	return r.out, err
+	return err
 }
 
 // begin makes a packet the first one of a stream.
 func (r *Reader) begin(p *media.Packet) (err error) {
-	r.decoder, r.resampler = nil, nil
+	r.decoder, r.resampler, r.held = nil, nil, nil
 	switch {
 	case p.Format == media.Format{}:
 		r.decoder, err = opus.NewDecoder(r.rate)
@@ -97,13 +155,17 @@ func (r *Reader) decode(p *media.Packet) error {
 // samples returns how many samples a time by the stream's clock has.
 func (r *Reader) samples(time uint32) int { return int(time) * r.rate / media.ClockRate }
 
-// fill appends n samples in place of missing ones: sound goes on if packets were lost, and silence if none were sent.
-func (r *Reader) fill(n int, lost bool) {
-	if lost && r.decoder != nil {
+// fill appends n samples in place of missing ones before a packet: sound goes on if packets were lost, and silence
+// if none were sent.
+func (r *Reader) fill(n int, lost bool, next []byte) {
+	switch {
+	case lost && r.decoder != nil && opus.HasCopy(next):
+		r.out = append(r.out, r.decoder.Recover(next, n)...)
+	case lost && r.decoder != nil:
 		r.out = append(r.out, r.decoder.Conceal(n)...)
-		return
+	default:
+		r.out = append(r.out, make([]int16, n)...)
 	}
-	r.out = append(r.out, make([]int16, n)...)
 }
 
 // Skip tells the Reader that n samples of silence were put where packets were expected: those are not missing when the

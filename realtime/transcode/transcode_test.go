@@ -1,10 +1,14 @@
 package transcode
 
 import (
+	"encoding/binary"
 	"math"
+	"os"
+	"slices"
 	"testing"
 
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
 )
 
@@ -181,5 +185,121 @@ func TestSourcesChange(t *testing.T) {
 	}
 	if err := ToOpus(new(tape)).WriteAudio(&media.Packet{Format: media.Format{Rate: 11025}}); err == nil {
 		t.Error("11025 Hz was encoded")
+	}
+}
+
+// spoken are packets of Opus of a tone.
+func spoken(t *testing.T, packets int) []media.Packet {
+	var opus tape
+	sink := ToOpus(&opus)
+	for _, p := range tone(media.Format{Rate: 24000}, packets) {
+		if err := sink.WriteAudio(&p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range opus.packets {
+		opus.packets[i].Sequence += 65530 // they wrap
+	}
+	return opus.packets
+}
+
+// TestRepeated has packets come late: those that are repeated soon sound as if none had been lost, and for others nobody
+// waits for long.
+func TestRepeated(t *testing.T) {
+	t.Parallel()
+	packets := spoken(t, 40)
+	whole := readAll(t, NewReader(24000), packets)
+	for name, tt := range map[string]struct {
+		order func(at int) []int // which packets come in place of one
+		same  bool
+	}{
+		"in order":              {func(at int) []int { return []int{at} }, true},
+		"overtaken":             {swap(10, 11), true},
+		"repeated after 180 ms": {late(10, 19), true},
+		"too late":              {late(10, 21), false},
+		"two, the wrong way":    {late2(10, 11, 13), true},
+		"two of three":          {func(at int) []int { return map[int][]int{10: {}, 11: {}, 14: {14, 11, 10}}[at] }, true},
+		"twice":                 {func(at int) []int { return []int{at, at, max(0, at-1)} }, true},
+		"the last but one":      {func(at int) []int { return map[int][]int{38: {}}[at] }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewPatientReader(24000)
+			var got []int16
+			for i := range packets {
+				order := tt.order(i)
+				if order == nil {
+					order = []int{i}
+				}
+				for _, at := range order {
+					samples, err := r.Read(&packets[at])
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, samples...)
+					if n := uint32(len(got)) * 2; n != r.End()-packets[0].Timestamp {
+						t.Fatalf("after packet %d: %d samples until %d", at, len(got), r.End())
+					}
+				}
+				if behind := i + 1 - len(got)/480; behind > patience {
+					t.Fatalf("after packet %d, %d are held", i, behind)
+				}
+			}
+			got = append(got, r.Flush()...)
+			if len(r.Flush()) > 0 || len(got) != len(whole) || slices.Equal(got, whole) != tt.same {
+				t.Errorf("%d samples, want %d, as if nothing had been lost: %t", len(got), len(whole), !tt.same)
+			}
+		})
+	}
+}
+
+func swap(a, b int) func(int) []int {
+	return func(at int) []int { return map[int][]int{a: {b}, b: {a}}[at] }
+}
+
+// late has a packet come behind another one.
+func late(lost, behind int) func(int) []int {
+	return func(at int) []int { return map[int][]int{lost: {}, behind: {behind, lost}}[at] }
+}
+
+func late2(a, b, behind int) func(int) []int {
+	return func(at int) []int { return map[int][]int{a: {}, b: {}, behind: {behind, b, a}}[at] }
+}
+
+// TestHeldSource has another source begin while packets of the first one wait: they are heard before it.
+func TestHeldSource(t *testing.T) {
+	t.Parallel()
+	packets := spoken(t, 6)
+	r := NewPatientReader(24000)
+	n := len(readAll(t, r, append(packets[:2:2], packets[3:5]...)))
+	next := packets[5].Clone()
+	next.Source = 2
+	if n += len(readAll(t, r, []media.Packet{next})); n != 6*480 {
+		t.Errorf("%d samples", n)
+	}
+}
+
+// TestCopied loses a packet of which the next one has a copy: nobody waits for it.
+func TestCopied(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("../opus/testdata/inband-fec.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, n, lost := NewPatientReader(24000), 0, 0
+	for i := uint16(0); len(file) > 0; i++ {
+		end := 2 + int(binary.BigEndian.Uint16(file))
+		p := media.Packet{Source: 1, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: file[2:end]}
+		if file = file[end:]; i%7 == 3 && len(file) > 2 && opus.HasCopy(file[2:]) {
+			lost++
+			continue
+		}
+		n += len(readAll(t, r, []media.Packet{p}))
+		if n != int(i+1)*480 {
+			t.Fatalf("%d samples after packet %d", n, i)
+		}
+	}
+	if lost < 15 {
+		t.Errorf("only %d packets were lost", lost)
 	}
 }

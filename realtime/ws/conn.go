@@ -77,7 +77,7 @@ func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger
 	return &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(),
 		ctx: ctx, cancel: cancel, done: make(chan struct{}), closed: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)},
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewPatientReader(p.RateIn)},
 		play: newPlayout(p.formatOut(), common), inbox: newInbox(), interrupts: true,
 		plays: func() bool { return false }, pendingCuts: make(map[string]cut),
 	}

@@ -40,8 +40,14 @@ func (in *input) write(p *media.Packet) error {
 		return nil
 	}
 	samples, err := in.reader.Read(p)
-	in.send(samples, at+media.FrameTime) // with what was missing before it
+	in.read(samples)
 	return err
+}
+
+// read sends what the reader has returned: with a packet what was missing before it, or waited for it.
+func (in *input) read(samples []int16) {
+	ahead := time.Duration(int32(in.reader.End()-in.stream.stamp)) * time.Second / media.ClockRate
+	in.send(samples, in.stream.at+ahead)
 }
 
 // came returns when sound of a time of the caller's stream came.
@@ -72,6 +78,9 @@ func (in *input) fill(now time.Time) bool {
 	defer in.mu.Unlock()
 	if !in.speaking || in.stream.arrived.IsZero() || in.filled >= silenceFor {
 		return false
+	}
+	if in.filled == 0 && now.Sub(in.stream.arrived) > missing {
+		in.read(in.reader.Flush())
 	}
 	due := min(now.Sub(in.stream.arrived)-missing, silenceFor)
 	for ; in.filled < due; in.filled += longestAppend {
