@@ -231,7 +231,7 @@ func packetsOf(t *testing.T, file []byte) (packets [][]byte, length int) {
 			return packets, length
 		}
 		must(t, err)
-		length += duration(packet)
+		length += opus.Duration(packet)
 		if len(packet) > 3 {
 			packets = append(packets, packet)
 		}
@@ -396,8 +396,8 @@ func TestPCM(t *testing.T) {
 		must(t, err)
 		n := 0
 		for p, ok := opened.next(); ok; p, ok = opened.next() {
-			if duration(p.payload) != frame {
-				t.Fatalf("a packet of %d samples", duration(p.payload))
+			if opus.Duration(p.payload) != frame {
+				t.Fatalf("a packet of %d samples", opus.Duration(p.payload))
 			}
 			n++
 		}
@@ -559,7 +559,7 @@ func FuzzTape(f *testing.F) {
 			return
 		}
 		line := timeline{put: func(_ []byte, samples int) error {
-			if samples <= 0 || samples > longest {
+			if samples <= 0 || samples > opus.Longest {
 				t.Fatalf("%d samples", samples)
 			}
 			return nil

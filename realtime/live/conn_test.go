@@ -31,7 +31,7 @@ func TestSilence(t *testing.T) {
 			if i%7 == 0 {
 				time.Sleep(140 * time.Millisecond)
 			}
-			if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: []byte{1, 2}}); err != nil {
+			if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: []byte{1, 2, 3}}); err != nil {
 				t.Error(err)
 			}
 		}

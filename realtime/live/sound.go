@@ -33,7 +33,7 @@ type sound struct {
 
 	mu     sync.Mutex // held while a packet is sent
 	last   time.Time  // when the last one was
-	fills  bool       // it was silence
+	fills  bool       // it was silence, or said that there is nothing but that
 	filler media.Packet
 	ear    *opus.Decoder
 	streak int
@@ -70,7 +70,7 @@ func (s *sound) write(p *media.Packet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listen(p)
-	s.last, s.fills = time.Now(), false
+	s.last, s.fills = time.Now(), p.Pauses() // then silence follows at once
 	s.sent.Add(1)
 	return s.peer.WriteAudio(p)
 }

@@ -61,6 +61,8 @@ type Config struct {
 	// that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
 	// tried.
 	PublicIPs []string `yaml:"public_ips" format:"ip"`
+	// Ask browsers to send almost nothing while the caller is silent (Opus DTX): some 5 packets a second in place of 50.
+	DTX bool `yaml:"dtx" default:"true"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
 	// DataChannel is the stream of the data channel of upstream legs, if the upstream is told it beforehand: both sides
@@ -128,6 +130,7 @@ type API struct {
 	leg        webrtc.Configuration // of the browser leg
 	candidates candidateRule        // for offers
 	public     []string             // Config.PublicIPs
+	opus       string               // the format of Opus that browsers are asked for
 	stream     uint16               // Config.DataChannel
 	cert       webrtc.Certificate
 	mux        *sharedPort // nil: a port for each leg

@@ -77,7 +77,7 @@ func receives(direction string) bool { return direction == "sendrecv" || directi
 // settled returns an answer of Pion's with its candidates in the first section that is in use, the only one in which browsers look for
 // them (RFC 9143, 7.3.3), with the names of those that are not (RFC 9429, 5.3.1), and with Opus as we want to have it, not as the offer
 // does: mono (RFC 7587, 7.1).
-func settled(answer, offer string) string {
+func settled(answer, offer, opus string) string {
 	parts, offered, candidates, first := split(answer), split(offer), "", 0
 	for i, part := range parts[1:] {
 		inUse := !strings.HasPrefix(part[strings.Index(part, " ")+1:], "0 ")
@@ -91,7 +91,7 @@ func settled(answer, offer string) string {
 			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
 				candidates += line
 			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
-				out.WriteString(format + " " + opusFormat + "\r\n")
+				out.WriteString(format + " " + opus + "\r\n")
 			default:
 				out.WriteString(line)
 			}

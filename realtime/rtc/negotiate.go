@@ -109,7 +109,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 		return "", err
 	}
 	p.out.held.Store(!hears(offer))
-	return announced(narrowed(settled(p.pc.LocalDescription().SDP, offer), offer), p.api.public), nil
+	return announced(narrowed(settled(p.pc.LocalDescription().SDP, offer, p.api.opus), offer), p.api.public), nil
 }
 
 // gather waits until all candidates are there, or for the longest time that may take.

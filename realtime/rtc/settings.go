@@ -51,7 +51,11 @@ func New(cfg Config) (*API, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
 		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: &network{delay: cfg.Delay},
-		public: cfg.PublicIPs, stream: cfg.DataChannel, candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+		public: cfg.PublicIPs, stream: cfg.DataChannel, opus: opusFormat,
+		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+	}
+	if cfg.DTX {
+		a.opus += ";usedtx=1" // what we prefer to receive (RFC 7587, 6.1), whatever the offer says
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err

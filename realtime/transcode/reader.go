@@ -9,8 +9,8 @@ import (
 )
 
 // maxGap is the longest gap in a stream that is filled, by its clock. Opus sends a packet at least every 400 ms while
-// nobody speaks (DTX); after a longer gap the stream had stopped, and nothing is missing.
-const maxGap = 480 * media.ClockRate / 1000
+// nobody speaks (DTX), of which one may be lost; after a longer gap the stream had stopped, and nothing is missing.
+const maxGap = media.ClockRate
 
 // Reader turns a stream of packets of any format into samples. It is not safe for concurrent use.
 type Reader struct {
@@ -44,13 +44,13 @@ func (r *Reader) Read(p *media.Packet) ([]int16, error) {
 	}
 	r.sequence = p.Sequence
 	if gap := p.Timestamp - r.next; gap > 0 && gap <= maxGap {
-		r.fill(r.samples(gap), step > 1)
+		r.fill(r.samples(gap))
 	}
 	before := len(r.out)
 	err := r.decode(p)
 	if err != nil {
 		r.out = r.out[:before]
-		r.fill(r.rate/50, true)
+		r.fill(r.rate / 50)
 	}
 	r.next = p.Timestamp + uint32((len(r.out)-before)*media.ClockRate/r.rate)
 	return r.out, err
@@ -95,9 +95,10 @@ func (r *Reader) decode(p *media.Packet) error {
 // samples returns how many samples a time by the stream's clock has.
 func (r *Reader) samples(time uint32) int { return int(time) * r.rate / media.ClockRate }
 
-// fill appends n samples in place of missing ones: sound goes on if packets were lost, and silence if none were sent.
-func (r *Reader) fill(n int, lost bool) {
-	if lost && r.decoder != nil {
+// fill appends n samples in place of missing ones. What was heard last fades to silence, whether packets were lost or none
+// were sent: to break off would click.
+func (r *Reader) fill(n int) {
+	if r.decoder != nil {
 		r.out = append(r.out, r.decoder.Conceal(n)...)
 		return
 	}
