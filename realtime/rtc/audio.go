@@ -77,10 +77,10 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 	}
 }
 
-// Of what comes before a flow's first opening, the newest earlyPackets are kept, some 5 s. Then they are passed on four
-// times as fast as they were spoken.
+// Of what comes before a flow's first opening, that of the last earlySeconds is kept. Then it is passed on four times as
+// fast as it was spoken.
 const (
-	earlyPackets = 250
+	earlySeconds = 5
 	earlyPace    = media.FrameTime / 4
 )
 
@@ -91,7 +91,8 @@ func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) erro
 	}
 	trim := time.NewTicker(time.Second)
 	defer trim.Stop()
-	for {
+	var came [earlySeconds]int // how many packets had come by each of the last seconds
+	for second, gone := 0, 0; ; second++ {
 		select {
 		case <-flow.Opened():
 			return nil
@@ -101,12 +102,14 @@ func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) erro
 			return media.ErrClosed
 		case <-trim.C:
 		}
-		for p.in.unread.Count() > earlyPackets {
+		oldest := &came[second%earlySeconds]
+		for ; gone < *oldest; gone++ {
 			if _, _, err := p.in.unread.Read(buf, nil); err != nil {
 				break // read again by forward
 			}
 			flow.Gated.Add(1)
 		}
+		*oldest = gone + p.in.unread.Count()
 	}
 }
 

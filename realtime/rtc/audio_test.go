@@ -3,6 +3,7 @@ package rtc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -423,32 +424,41 @@ func TestEarlySound(t *testing.T) {
 	}
 }
 
-// TestEarlySoundIsLimited keeps the newest of what is spoken before a gate opens, which ends with the peer.
+// TestEarlySoundIsLimited keeps the last seconds of what is spoken before a gate opens, however few packets have them, until the
+// peer ends.
 func TestEarlySoundIsLimited(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &Peer{done: make(chan struct{})}
-		p.in.init()
-		flow := new(media.Flow)
-		flow.KeepEarly()
-		ended := make(chan error, 1)
-		go func() { ended <- p.keepEarly(t.Context(), flow, make([]byte, readMTU)) }()
-		for n := range earlyPackets + 50 {
-			_, err := p.in.unread.Write([]byte{byte(n)}, nil)
-			must(t, err)
-		}
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		if kept, dropped := p.in.unread.Count(), flow.Gated.Load(); kept != earlyPackets || dropped != 50 {
-			t.Errorf("%d are kept and %d dropped", kept, dropped)
-		}
-		first := make([]byte, readMTU)
-		if _, _, err := p.in.unread.Read(first, nil); err != nil || first[0] != 50 {
-			t.Errorf("the oldest is %d: %v", first[0], err)
-		}
-		p.end(media.StateClosed)
-		if err := <-ended; !errors.Is(err, media.ErrClosed) {
-			t.Errorf("after the end: %v", err)
-		}
-	})
+	const spoken = 12 * time.Second
+	for name, every := range map[string]time.Duration{"speech": frameTime, "silence (DTX)": 400 * time.Millisecond, "long packets": 120 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &Peer{done: make(chan struct{})}
+				p.in.init()
+				flow := new(media.Flow)
+				flow.KeepEarly()
+				ended := make(chan error, 1)
+				go func() { ended <- p.keepEarly(t.Context(), flow, make([]byte, readMTU)) }()
+				all := int(spoken / every)
+				for n := range all {
+					_, err := p.in.unread.Write(binary.BigEndian.AppendUint16(nil, uint16(n)), nil)
+					must(t, err)
+					time.Sleep(every)
+				}
+				synctest.Wait()
+				kept, dropped := p.in.unread.Count(), int(flow.Gated.Load())
+				if held := time.Duration(kept) * every; kept+dropped != all || held < earlySeconds*time.Second-every || held > (earlySeconds+1)*time.Second+every {
+					t.Errorf("of %d packets %d are kept, %s, and %d dropped", all, kept, held, dropped)
+				}
+				first := make([]byte, readMTU)
+				if _, _, err := p.in.unread.Read(first, nil); err != nil || int(binary.BigEndian.Uint16(first)) != dropped {
+					t.Errorf("the oldest is %d: %v", first[:2], err)
+				}
+				p.end(media.StateClosed)
+				if err := <-ended; !errors.Is(err, media.ErrClosed) {
+					t.Errorf("after the end: %v", err)
+				}
+			})
+		})
+	}
 }

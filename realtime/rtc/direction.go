@@ -86,12 +86,13 @@ func settled(answer, offer, opus string) string {
 		}
 		var out strings.Builder
 		for line := range strings.Lines(part) {
-			format, _, _ := strings.Cut(line, " ")
 			switch {
 			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
 				candidates += line
 			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
-				out.WriteString(format + " " + opus + "\r\n")
+			case strings.HasPrefix(line, "a=rtpmap:") && isAudio(part): // of Opus, there is nothing else
+				kind, _, _ := strings.Cut(strings.TrimPrefix(line, "a=rtpmap:"), " ")
+				out.WriteString(line + "a=fmtp:" + kind + " " + opus + "\r\n")
 			default:
 				out.WriteString(line)
 			}
