@@ -58,6 +58,34 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// TestPauses keeps the clock exact through silence that the caller does not send (DTX).
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "")
+		b.dial()
+		source, began, sequence := media.NewSource(), time.Now(), uint16(0)
+		for i := range 1000 { // 20 s, of which each fourth is spoken
+			spoken, refresh := i%200 < 50, i%20 < 2
+			if spoken || refresh {
+				payload := []byte{0xf8, 0xff, 0xfe}
+				if !spoken && i%20 == 1 {
+					payload = payload[:1]
+				}
+				sequence++
+				if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: sequence, Timestamp: uint32(i) * media.FrameStep, Payload: payload}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(media.FrameTime)
+			if off := b.conn.sound.position() - time.Since(began); off.Abs() > 3*media.FrameTime {
+				t.Fatalf("after %s the clock is off by %s", time.Since(began), off)
+			}
+		}
+		b.finish()
+	})
+}
+
 // TestHistory gives a session as much of a history as it takes.
 func TestHistory(t *testing.T) {
 	t.Parallel()

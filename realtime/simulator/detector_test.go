@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -122,6 +123,68 @@ func TestHearsRealSpeech(t *testing.T) {
 			if len(*events) != 2*tt.turns || !(*events)[0].started || (*events)[1].started {
 				t.Errorf("heard %+v", *events)
 			}
+		})
+	}
+}
+
+// TestHearsSilenceThatIsNotSent has a caller save silence (DTX): turns end when they would if it were sent, and the next one is heard
+// from its first packet on, even if that is late.
+func TestHearsSilenceThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	speech := UserSpeech()
+	for name, tt := range map[string]struct {
+		dtx  bool
+		late time.Duration // the first packet after a silence
+	}{"sent": {}, "not sent": {dtx: true}, "not sent, then late": {true, 150 * time.Millisecond}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var ends []time.Duration
+				began := time.Now()
+				e, err := newDetector(false, func(h speechEvent) { ends = append(ends, time.Since(began).Round(time.Second/10)) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				e.configure(&turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
+				sequence, silent := uint16(0), 0
+				for i := range 3 * len(speech) {
+					payload := speech[i%len(speech)]
+					if at := i % len(speech); at >= 210 { // what is not speech
+						silent++
+						switch {
+						case tt.dtx && silent%20 == 1:
+							payload = payload[:1]
+						case tt.dtx && silent%20 > 1:
+							payload = nil
+						}
+					} else if silent > 0 {
+						silent = 0
+						time.Sleep(tt.late)
+					}
+					if payload != nil {
+						sequence++
+						if err := e.WriteAudio(&media.Packet{Sequence: sequence, Timestamp: uint32(i) * frameSamples, Payload: payload}); err != nil {
+							t.Error(err)
+						}
+					}
+					time.Sleep(frameLength)
+					if i%5 == 0 {
+						e.starved(time.Now())
+					}
+				}
+				if len(ends) != 6 {
+					t.Fatalf("speech begins and ends at %v", ends)
+				}
+				length := (time.Duration(len(speech))*frameLength + tt.late).Round(time.Second / 10)
+				for i := 2; i < 6; i++ {
+					if off := ends[i] - ends[i-2] - length; off.Abs() > 200*time.Millisecond {
+						t.Errorf("speech begins and ends at %v, want the same every %s", ends, length)
+					}
+				}
+				if spoke := ends[1] - ends[0]; spoke > 5*time.Second {
+					t.Errorf("speech lasts %s", spoke)
+				}
+			})
 		})
 	}
 }
