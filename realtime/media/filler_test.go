@@ -16,8 +16,8 @@ func TestFiller(t *testing.T) {
 		min, max int                    // packets of silence that are added
 	}{
 		"nobody is heard":    {func(*Filler, int) {}, false, 0, 0},
-		"until the end":      {func(f *Filler, i int) { heardBetween(f, i, 10, 75) }, false, 20, 25},
-		"heard late":         {func(f *Filler, i int) { heardBetween(f, i, 60, 85) }, false, 20, 25},
+		"until the end":      {func(f *Filler, i int) { heardBetween(f, i, 10, 75) }, false, 15, 25},
+		"heard late":         {func(f *Filler, i int) { heardBetween(f, i, 60, 85) }, false, 15, 25},
 		"no end, a caller":   {func(f *Filler, i int) { heardBetween(f, i, 10, 1e6) }, false, 360, 410},
 		"no end, no caller":  {func(f *Filler, i int) { heardBetween(f, i, 10, 1e6) }, true, 240, 255},
 		"heard while spoken": {func(f *Filler, i int) { heardBetween(f, i, 10, 40) }, false, 0, 0},
@@ -27,7 +27,7 @@ func TestFiller(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var filled, passed tape
 				f := NewFiller(sinkFunc(func(p *Packet) error {
-					if p.Source == 1 {
+					if p.Source == 1000 {
 						return passed.WriteAudio(p)
 					}
 					return filled.WriteAudio(p)
@@ -42,7 +42,7 @@ func TestFiller(t *testing.T) {
 					if silent <= 0 || silent%20 < 2 && !tt.lost {
 						sequence++
 						sent++
-						if err := f.WriteAudio(&Packet{Source: 1, Sequence: sequence, Timestamp: uint32(i * FrameStep), Payload: payload}); err != nil {
+						if err := f.WriteAudio(&Packet{Source: 1000, Sequence: sequence, Timestamp: uint32(i * FrameStep), Payload: payload}); err != nil {
 							t.Error(err)
 						}
 					}
@@ -74,19 +74,19 @@ func TestFillerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
 		f := NewFiller(sinkFunc(func(p *Packet) error {
-			if n++; p.Source != 1 {
+			if n++; p.Source != 1000 {
 				return ErrClosed
 			}
 			return nil
 		}))
 		f.Hears(true)
-		_ = f.WriteAudio(&Packet{Source: 1, Payload: []byte{0xf8}})
+		_ = f.WriteAudio(&Packet{Source: 1000, Payload: []byte{0xf8}})
 		<-time.After(time.Second)
 		if n != 2 {
 			t.Errorf("%d packets", n)
 		}
 	})
-	f, speech := NewFiller(sinkFunc(func(*Packet) error { return nil })), &Packet{Source: 1, Payload: []byte{1, 2, 3}}
+	f, speech := NewFiller(sinkFunc(func(*Packet) error { return nil })), &Packet{Source: 1000, Payload: []byte{1, 2, 3}}
 	if n := testing.AllocsPerRun(100, func() { _ = f.WriteAudio(speech) }); n != 0 {
 		t.Errorf("%v allocations for a packet", n)
 	}

@@ -61,7 +61,9 @@ type Config struct {
 	// that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
 	// tried.
 	PublicIPs []string `yaml:"public_ips" format:"ip"`
-	// Ask browsers to send almost nothing while the caller is silent (Opus DTX): some 5 packets a second in place of 50.
+	// Ask browsers to send next to nothing while the caller is silent (Opus DTX): 5 packets a second in place of 50.
+	//
+	// The model is sent silence until it has heard that the caller has stopped. docs/performance.md#silence has figures.
 	DTX bool `yaml:"dtx" default:"true"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
