@@ -52,18 +52,20 @@ const (
 type Config struct {
 	// One UDP port for all media of browsers; 0: any.
 	//
-	// Upstream legs never use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream shows the same few
-	// addresses to every call. The port is bound once on each address of the machine, also on those that appear later.
+	// Upstream legs never use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream
+	// shows the same few addresses to every call. The port is bound once on each address of the machine, also on
+	// those that appear later.
 	UDPPort int `yaml:"udp_port" min:"0" max:"65535"`
 	// Addresses at which browsers reach this machine, if it is behind NAT.
 	//
-	// They are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of the one
-	// that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
-	// tried.
+	// They are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of
+	// the one that faces the internet. If one of them is reachable from the internet, browsers' private addresses are
+	// not tried.
 	PublicIPs []string `yaml:"public_ips" format:"ip"`
 	// Ask browsers to send next to nothing while the caller is silent (Opus DTX): 5 packets a second in place of 50.
 	//
-	// The model is sent silence until it has heard that the caller has stopped. docs/performance.md#silence has figures.
+	// The model is sent silence until it has heard that the caller has stopped. docs/performance.md#silence has
+	// figures.
 	DTX bool `yaml:"dtx" default:"true"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
@@ -72,8 +74,8 @@ type Config struct {
 	DataChannel uint16
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
-	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It must be
-	// 0 with UDPPort.
+	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It
+	// must be 0 with UDPPort.
 	Delay time.Duration
 	// Patience is added to the 9 s after which a leg without an answer has failed (ICE), and to the 10 s of its
 	// handshake (DTLS): for tests, whose processes may have to wait for the processor.

@@ -11,8 +11,8 @@ import (
 // maxDelayed is how many packets each way a slow network holds; what is more is dropped.
 const maxDelayed = 1024
 
-// slowConn is a socket on a network that takes delay each way and keeps the order of packets: benchmarks emulate a network
-// with it. Only ReadFrom and WriteTo, which ICE uses, are delayed.
+// slowConn is a socket on a network that takes delay each way and keeps the order of packets: benchmarks emulate a
+// network with it. Only ReadFrom and WriteTo, which ICE uses, are delayed.
 type slowConn struct {
 	transport.UDPConn
 

@@ -76,14 +76,14 @@ type splice struct {
 	lastAt   time.Time
 }
 
-// next returns the sequence number and timestamp to send a packet under. The first packet of all has the number 1, that of
-// a new source follows the last one sent, by the time elapsed in whole frames, at least one. It returns false for a late packet, as renumber
-// does.
+// next returns the sequence number and timestamp to send a packet under. The first packet of all has the number 1,
+// that of a new source follows the last one sent, by the time elapsed in whole frames, at least one. It returns false
+// for a late packet, as renumber does.
 func (s *splice) next(ssrc uint32, sequence uint16, timestamp uint32, now time.Time) (uint16, uint32, bool) {
 	switch {
 	case !s.sequence.started:
-		// It begins at 1: a remote that misses the last packets before the numbers wrap can decrypt nothing that follows
-		// (RFC 3711, 3.3.1), and the numbers of a source that has gone on for long are anywhere.
+		// It begins at 1: a remote that misses the last packets before the numbers wrap can decrypt nothing that
+		// follows (RFC 3711, 3.3.1), and the numbers of a source that has gone on for long are anywhere.
 		s.sequence = renumber{started: true, spliced: true, newSource: true}
 	case ssrc != s.ssrc:
 		s.sequence.restart()

@@ -26,9 +26,9 @@ const (
 	dtlsRetransmit  = 100 * time.Millisecond
 	dtlsHandshake   = 10 * time.Second
 	sctpRTOMax      = 2 * time.Second
-	// How many bytes of events may be on their way before the first is acknowledged. To an upstream that is a session with
-	// the schemas of its tools; to a browser, whose line may be slow, as much as browsers allow themselves (dcsctp: 10 MTU).
-	// With Pion's 4 KB, each further round trip doubles it.
+	// How many bytes of events may be on their way before the first is acknowledged. To an upstream that is a session
+	// with the schemas of its tools; to a browser, whose line may be slow, as much as browsers allow themselves
+	// (dcsctp: 10 MTU). With Pion's 4 KB, each further round trip doubles it.
 	upstreamWindow, browserWindow = 48 << 10, 12 << 10
 	opusPayloadType               = 111
 	opusClockRate                 = 48000
@@ -114,8 +114,8 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	s.SetSCTPMaxMessageSize(uint32(maxMessage)) // at most 1 MiB
 	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
 	s.EnableSCTPZeroChecksum(true)
-	// The descriptions carry SCTP's handshake (draft-hancke-tsvwg-snap), where the other side's does too: the data channel
-	// opens two round trips earlier.
+	// The descriptions carry SCTP's handshake (draft-hancke-tsvwg-snap), where the other side's does too: the data
+	// channel opens two round trips earlier.
 	s.EnableSctpSnap(true)
 	// The timer doubles with each timeout. With Pion's limit of 60 s, the channel would come back long after the
 	// network does.

@@ -14,9 +14,9 @@ import (
 
 const sharedPortBuffer = 4 << 20 // bytes
 
-// sharedPort is the one UDP port that all browser legs share; see [Config.UDPPort]. It is bound on each address of the
-// machine, because an answer from a wildcard socket may leave from an address other than the one that the browser asked.
-// It implements [ice.UDPMux].
+// sharedPort is the one UDP port that all browser legs share; see [Config.UDPPort]. It is bound on each address of
+// the machine, because an answer from a wildcard socket may leave from an address other than the one that the browser
+// asked. It implements [ice.UDPMux].
 type sharedPort struct {
 	network  *network
 	port     int
@@ -42,8 +42,8 @@ func listen(network *network, port int, loopback bool, log *slog.Logger) (*share
 	return s, nil
 }
 
-// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge and
-// container has one, and which cannot be bound for a second or two after it has appeared.
+// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge
+// and container has one, and which cannot be bound for a second or two after it has appeared.
 func reachable(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }
 
 // bind binds the addresses that the machine has now and returns those that are bound.

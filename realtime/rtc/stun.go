@@ -14,8 +14,8 @@ import (
 // againAfter is how long an answer to one UDP packet is waited for; then it is sent again (RFC 8489, section 6.2.1).
 const againAfter = 500 * time.Millisecond
 
-// PublicAddress asks a STUN server, host:port, at which address what conn sends arrives there (RFC 8489). It tries until ctx
-// ends, and then returns its cause.
+// PublicAddress asks a STUN server, host:port, at which address what conn sends arrives there (RFC 8489). It tries
+// until ctx ends, and then returns its cause.
 func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (netip.AddrPort, error) {
 	to, err := net.ResolveUDPAddr("udp", server)
 	if err != nil {

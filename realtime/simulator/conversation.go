@@ -130,8 +130,8 @@ func (c *conversation) everything() string {
 	return text[max(0, len(text)-maxEverything):]
 }
 
-// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot have
-// it; at is the path to it.
+// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot
+// have it; at is the path to it.
 func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
 	text := func(name string) string { s, _ := o[name].(string); return s }
 	it := &item{

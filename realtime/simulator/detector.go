@@ -163,8 +163,9 @@ func (e *detector) silence(ms int64) {
 // be the delay of a busy machine.
 const starvedAfter = 2 * time.Second
 
-// starved takes that no packet has come until now. What a caller does not send who pauses is heard as silence as time goes
-// on, and speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech goes on.
+// starved takes that no packet has come until now. What a caller does not send who pauses is heard as silence as time
+// goes on, and speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech
+// goes on.
 func (e *detector) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -64,8 +64,9 @@ func (s *Server) routes() {
 	})
 }
 
-// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
-// /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below /simulator what Config.Control allows.
+// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP),
+// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below
+// /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		w.Header().Set("Access-Control-Allow-Origin", "*")

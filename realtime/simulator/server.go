@@ -89,8 +89,8 @@ func (s *Server) Sessions() []*Session {
 	return slices.Clone(s.sessions)
 }
 
-// WaitSession waits for the n-th session, from 1, and returns it. The error is ctx's cause, or says that the session has
-// been dropped; see Sessions.
+// WaitSession waits for the n-th session, from 1, and returns it. The error is ctx's cause, or says that the session
+// has been dropped; see Sessions.
 func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	for {
 		s.mu.Lock()
@@ -228,7 +228,8 @@ func (s *Server) startLive(ctx context.Context, offer string, session object, fa
 	return ses, answer, nil
 }
 
-// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been dropped.
+// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been
+// dropped.
 func (s *Server) LiveSessions() []*LiveSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
