@@ -46,7 +46,8 @@ func withDirections(text string) string {
 
 // isAudio reports whether a part is an audio section that is in use: see active.
 func isAudio(part string) bool {
-	return strings.HasPrefix(part, "m=audio ") && (!strings.HasPrefix(part, "m=audio 0 ") || strings.Contains(part, "\na=bundle-only"))
+	refused := strings.HasPrefix(part, "m=audio 0 ") && !strings.Contains(part, "\na=bundle-only")
+	return strings.HasPrefix(part, "m=audio ") && !refused
 }
 
 // sendrecv returns an offer whose audio sends and receives, for Pion: it would stop a section that is inactive for

@@ -27,7 +27,10 @@ func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(legKind{name: "browser", settings: a.browser, config: a.leg, maxMessage: maxBrowserMessage, restarts: true}, h)
+	kind := legKind{
+		name: "browser", settings: a.browser, config: a.leg, maxMessage: maxBrowserMessage, restarts: true,
+	}
+	p, err := a.newPeer(kind, h)
 	if err != nil {
 		return nil, "", err
 	}

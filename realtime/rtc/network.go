@@ -73,7 +73,10 @@ type slowPacket struct {
 }
 
 func newSlowConn(conn transport.UDPConn, delay time.Duration) *slowConn {
-	c := &slowConn{UDPConn: conn, delay: delay, in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed), done: make(chan struct{})}
+	c := &slowConn{
+		UDPConn: conn, delay: delay, done: make(chan struct{}),
+		in: make(chan slowPacket, maxDelayed), out: make(chan slowPacket, maxDelayed),
+	}
 	go c.receive()
 	go c.send()
 	return c

@@ -50,8 +50,8 @@ func New(cfg Config) (*API, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	a := &API{
-		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers), network: &network{delay: cfg.Delay},
-		public: cfg.PublicIPs, stream: cfg.DataChannel, opus: opusFormat,
+		log: cfg.Logger, peers: map[io.Closer]struct{}{}, network: &network{delay: cfg.Delay},
+		leg: browserConfig(cfg.ICEServers), public: cfg.PublicIPs, stream: cfg.DataChannel, opus: opusFormat,
 		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
 	}
 	if cfg.DTX {
@@ -88,7 +88,8 @@ func (a *API) build(cfg Config) error {
 // browserConfig returns the configuration of a browser leg.
 func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
 	for _, s := range servers {
-		config.ICEServers = append(config.ICEServers, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
+		server := webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential}
+		config.ICEServers = append(config.ICEServers, server)
 	}
 	return config
 }

@@ -31,7 +31,9 @@ type sharedPort struct {
 
 // listen makes the shared port. An address that appears later is bound when it is first needed.
 func listen(network *network, port int, loopback bool, log *slog.Logger) (*sharedPort, error) {
-	s := &sharedPort{network: network, port: port, loopback: loopback, log: log, bound: make(map[netip.Addr]*ice.UDPMuxDefault)}
+	s := &sharedPort{
+		network: network, port: port, loopback: loopback, log: log, bound: make(map[netip.Addr]*ice.UDPMuxDefault),
+	}
 	found, err := s.bind()
 	if err == nil && len(found) == 0 {
 		err = errors.New("no network address to bind (loopback needs the loopback setting)")
@@ -59,7 +61,8 @@ func (s *sharedPort) bind() (found []net.Addr, err error) {
 		for _, a := range addresses {
 			prefix, parseErr := netip.ParsePrefix(a.String())
 			ip := prefix.Addr().Unmap()
-			if parseErr != nil || i.Flags&net.FlagUp == 0 || ip.IsLoopback() && !s.loopback || !reachable(ip.AsSlice()) {
+			unwanted := ip.IsLoopback() && !s.loopback
+			if parseErr != nil || i.Flags&net.FlagUp == 0 || unwanted || !reachable(ip.AsSlice()) {
 				continue
 			}
 			mux, bindErr := s.socket(ip)

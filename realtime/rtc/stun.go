@@ -42,7 +42,9 @@ func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (net
 }
 
 // Exchange sends a packet until one arrives that is wanted, or until ctx ends.
-func Exchange(ctx context.Context, conn net.PacketConn, to net.Addr, packet []byte, wanted func([]byte) bool) ([]byte, error) {
+func Exchange(
+	ctx context.Context, conn net.PacketConn, to net.Addr, packet []byte, wanted func([]byte) bool,
+) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // the next read fails at the latest
 	defer stop()
 	buf := make([]byte, 1500)

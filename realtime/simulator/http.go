@@ -150,7 +150,8 @@ func (s *Server) startFailed(w http.ResponseWriter, err error) {
 		writeError(w, http.StatusTooManyRequests, e)
 	default:
 		s.log.Warn("call not created", "error", err)
-		writeError(w, http.StatusServiceUnavailable, &realtime.Error{Type: "server_error", Message: "The simulator cannot take the call."})
+		writeError(w, http.StatusServiceUnavailable,
+			&realtime.Error{Type: "server_error", Message: "The simulator cannot take the call."})
 	}
 }
 
@@ -299,7 +300,9 @@ func (s *Server) createLive(w http.ResponseWriter, r *http.Request) {
 	refusal := (fieldsOf{"session": nil, "transport": {"type": nil, "sdp": nil}}).check("body", o)
 	session, _ := o["session"].(object)
 	if refusal == nil {
-		refusal = checkLive(session, func(name string) bool { return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name) })
+		refusal = checkLive(session, func(name string) bool {
+			return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name)
+		})
 	}
 	offer, _ := lookup(o, "transport", "sdp")
 	sdp, _ := offer.(string)
@@ -334,7 +337,8 @@ func (s *Server) attachLive(w http.ResponseWriter, r *http.Request) {
 	sessions := s.LiveSessions()
 	at := slices.IndexFunc(sessions, func(ses *LiveSession) bool { return ses.id == r.PathValue("id") && !ses.Over() })
 	if at < 0 {
-		writeError(w, http.StatusNotFound, refuse("session_id_not_found", "", "No session found for the provided session_id"))
+		writeError(w, http.StatusNotFound,
+			refuse("session_id_not_found", "", "No session found for the provided session_id"))
 		return
 	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
