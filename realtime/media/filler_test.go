@@ -51,6 +51,7 @@ func TestFiller(t *testing.T) {
 				}
 				f.Hears(false)
 				<-time.After(time.Second)
+				synctest.Wait()
 				passed.consecutive(t, 1, sequence)
 				if n := len(filled.numbers); n < tt.min || n > tt.max {
 					t.Errorf("%d packets of silence, want %d to %d", n, tt.min, tt.max)
@@ -82,6 +83,7 @@ func TestFillerEnds(t *testing.T) {
 		f.Hears(true)
 		_ = f.WriteAudio(&Packet{Source: 1000, Payload: []byte{0xf8}})
 		<-time.After(time.Second)
+		synctest.Wait()
 		if n != 2 {
 			t.Errorf("%d packets", n)
 		}

@@ -382,6 +382,57 @@ func TestDownlinkSwitch(t *testing.T) {
 	}
 }
 
+// TestSilenceIsNotSent passes on speech with silence in it that is not sent (DTX), either way alike: times and markers are kept, and
+// numbers have no gap. Where a remote hears somebody speak, silence takes its place, in the same stream.
+func TestSilenceIsNotSent(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{DTX: true})
+	from, to := newPair(t, a, a).connected(t), newPair(t, a, a).connected(t)
+	ctx, run := beside(t)
+	flow, filler := new(media.Flow), media.NewFiller(to.offerer)
+	flow.Open()
+	run(func() { _ = from.answerer.Forward(ctx, filler, flow) })
+	got := collect(ctx, run, to.answerer)
+	var sequence uint16
+	send := func(frame uint32, marker bool, payload ...byte) media.Packet {
+		sequence++
+		must(t, from.offerer.WriteAudio(&media.Packet{Source: 7, Sequence: sequence, Timestamp: 77 + frame*frameStep, Marker: marker, Payload: payload}))
+		return got.next(t)
+	}
+	first := send(0, true, 0xf8, 0xff, 0xfe)
+	for i, p := range []struct {
+		frame   uint32
+		marker  bool
+		payload []byte
+	}{
+		{1, false, []byte{0xf8}}, {21, false, []byte{0xf8, 0xff, 0xfe}}, {22, false, []byte{0xf8}}, {42, false, []byte{0xf8, 0xff, 0xfe}},
+		{43, false, []byte{0xf8}}, {50, true, []byte{0xf8, 1, 2}}, {51, false, []byte{0xf8}},
+	} {
+		next := send(p.frame, p.marker, p.payload...)
+		if next.Sequence != first.Sequence+uint16(i)+1 || next.Timestamp-first.Timestamp != p.frame*frameStep || next.Marker != p.marker || !bytes.Equal(next.Payload, p.payload) {
+			t.Errorf("packet %d is %+v, the first %+v", i, next, first)
+		}
+	}
+	filler.Hears(true)
+	last := got.next(t)
+	for range 5 {
+		next := got.next(t)
+		if next.Sequence != last.Sequence+1 || next.Timestamp != last.Timestamp+frameStep || next.Pauses() {
+			t.Errorf("of silence %+v follows %+v", next, last)
+		}
+		last = next
+	}
+	filler.Hears(false)
+	for next := send(80, true, 0xf8, 3, 4); ; next = got.next(t) {
+		if next.Sequence != last.Sequence+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 100*frameStep || next.Source != first.Source {
+			t.Errorf("after silence %+v follows %+v", next, last)
+		}
+		if last = next; next.Payload[1] == 3 {
+			return
+		}
+	}
+}
+
 // TestEarlySound is spoken before a gate first opens: it comes then, from the first packet on and in order, and what is
 // said while the gate is shut again is dropped.
 func TestEarlySound(t *testing.T) {
