@@ -82,8 +82,8 @@ func TestPageSavesSilence(t *testing.T) {
 		noise           float64 // of the microphone
 		silent, talking [2]float64
 	}{
-		{dtx: true, silent: [2]float64{1, 8}, talking: [2]float64{35, 51}},
-		{dtx: true, noise: 0.001, silent: [2]float64{1, 8}, talking: [2]float64{35, 51}}, // -65 dBFS
+		{dtx: true, silent: [2]float64{1, 15}, talking: [2]float64{35, 51}},
+		{dtx: true, noise: 0.001, silent: [2]float64{1, 15}, talking: [2]float64{35, 51}}, // -65 dBFS
 		{dtx: false, silent: [2]float64{45, 55}, talking: [2]float64{45, 55}},
 	} {
 		t.Run(fmt.Sprintf("dtx=%t noise=%v", tt.dtx, tt.noise), func(t *testing.T) {
