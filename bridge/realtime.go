@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,15 +35,18 @@ func (r *Realtime) HangUp(ctx context.Context, id string) error { return r.clien
 
 func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	d.Handlers = hiding(d.Handlers, r.client.APIKey)
+	l := new(realtimeLeg)
+	d.Handlers.Message = l.listening(d.Handlers.Message)
 	peer, offer, err := r.api.Offer(ctx, d.Handlers)
 	if err != nil {
 		return nil, err
 	}
+	l.Peer, l.sound = peer, media.NewFiller(peer) // before anything is said
 	call, err := r.create(ctx, offer, d)
 	if err == nil {
 		d.Handlers.Reach(media.StepAnswer)
 	}
-	l := &realtimeLeg{Peer: peer, id: call.ID, replayer: replayer{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}}
+	l.id, l.replayer = call.ID, replayer{prefix: d.ItemPrefix, limit: peer.MaxMessageSize}
 	if err == nil {
 		err = r.connect(ctx, l, call, d)
 	}
@@ -127,7 +131,26 @@ type realtimeLeg struct {
 	*rtc.Peer
 	replayer
 
-	id string
+	id    string
+	sound *media.Filler // to the Peer
+}
+
+// WriteAudio sends a packet of the caller, and what it takes for the upstream to notice that the caller has stopped.
+func (l *realtimeLeg) WriteAudio(p *media.Packet) error { return l.sound.WriteAudio(p) }
+
+// listening returns a handler of events that notices when the upstream hears somebody speak.
+func (l *realtimeLeg) listening(take func([]byte)) func([]byte) {
+	return func(data []byte) {
+		if bytes.Contains(data, []byte(`"input_audio_buffer.`)) {
+			switch ev, _ := realtime.Decode(data); ev.Type {
+			case realtime.TypeInputSpeechStarted:
+				l.sound.Hears(true)
+			case realtime.TypeInputSpeechStopped, realtime.TypeInputCommitted:
+				l.sound.Hears(false)
+			}
+		}
+		take(data)
+	}
 }
 
 func (l *realtimeLeg) Can() Capabilities {

@@ -209,8 +209,8 @@ func (p *firefox) untilLive(t *testing.T) {
 // outage is shorter than the server and the page wait for each other, and longer than Firefox waits for a path.
 const outage = 22 * time.Second
 
-// TestPageInFirefox walks through the page in Firefox: a call with speech, captions, a text and a chart, which an outage does
-// not end.
+// TestPageInFirefox walks through the page in Firefox: a call with speech, captions, silence that is not sent, a text and a chart,
+// which an outage does not end.
 func TestPageInFirefox(t *testing.T) {
 	t.Parallel()
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), waiting...)
@@ -223,6 +223,11 @@ func TestPageInFirefox(t *testing.T) {
 	p.untilMessage(t, "user voice completed", heardWords)
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.until(t, "sound", "probe.heard().then((h) => h.packets > 0)")
+	var rate float64
+	p.evaluate(t, sentPerSecond(3*time.Second), &rate)
+	if t.Logf("%.1f packets a second while muted", rate); rate < 1 || rate > 8 {
+		t.Error("silence is sent")
+	}
 	p.say(t, "Show me the sales as a chart, please.")
 	p.untilMessage(t, "assistant voice completed", drawn)
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")

@@ -35,6 +35,13 @@ const speechless = `(() => {
     return heard.stream;
   };
   window.microphone = {
+    hum(level) { // noise from now on
+      const buffer = new AudioBuffer({ length: 2 * context.sampleRate, sampleRate: context.sampleRate });
+      buffer.getChannelData(0).forEach((_, i, samples) => { samples[i] = level * (2 * Math.random() - 1); });
+      const noise = new AudioBufferSourceNode(context, { buffer, loop: true });
+      noise.connect(voice);
+      noise.start();
+    },
     async say(wav) {
       const buffer = await context.decodeAudioData(Uint8Array.from(atob(wav), (c) => c.charCodeAt(0)).buffer);
       const words = new AudioBufferSourceNode(context, { buffer });

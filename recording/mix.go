@@ -69,9 +69,9 @@ func (s *samplesOf) read(pcm []int16) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		n := duration(packet)
+		n := opus.Duration(packet)
 		decoded, err := s.decoder.Decode(packet)
-		if len(packet) == 1 || err != nil || len(decoded) != n { // it was lost, or might as well have been
+		if err != nil || len(decoded) != n { // it might as well have been lost
 			decoded = s.decoder.Conceal(n)
 		}
 		s.pcm = append(s.pcm, decoded...)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"voicebridge/realtime/opus"
 )
 
 const (
@@ -189,7 +191,7 @@ func cut(w io.Writer, file io.Reader, start, end int) error {
 		if err != nil {
 			return fmt.Errorf("cut recording: %w", err)
 		}
-		n := duration(packet)
+		n := opus.Duration(packet)
 		if at+n > start-settled {
 			if out == nil {
 				out = newOgg(w, 1, preSkip+max(0, start-at))

@@ -165,6 +165,53 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestSavedSilence places speech on both sides of silence that was not sent (DTX): by the clock of its source, whatever its packets'
+// delays, and with what a decoder takes for silence between.
+func TestSavedSilence(t *testing.T) {
+	t.Parallel()
+	var got placed
+	line := timeline{put: got.put}
+	sound := tone(t, 440, 120)
+	var sequence uint16
+	send := func(frame, delay int, payload []byte) {
+		sequence++
+		must(t, line.add(taken{
+			at: time.Duration(100+20*frame+delay) * time.Millisecond, source: 1, sequence: sequence, timestamp: uint32(frame * media.FrameStep), payload: payload,
+		}))
+	}
+	var want []int
+	for i, payload := range sound {
+		at := i
+		if i >= 60 {
+			at += 120 // 2.4 s
+		}
+		if i == 60 {
+			for refresh := 60; refresh < 180; refresh += 20 {
+				send(refresh, 30, []byte{payload[0], 0xff, 0xfe})
+				send(refresh+1, 5, []byte{payload[0]})
+			}
+		}
+		send(at, i*7%50, payload)
+		want = append(want, 100+20*at)
+	}
+	must(t, line.finish(6*time.Second))
+	if ms := got.of(sound); !slices.Equal(ms, want) {
+		t.Errorf("packets at %v ms, want %v", ms, want)
+	}
+	if got.length != 6*sampleRate {
+		t.Errorf("%d samples, want %d", got.length, 6*sampleRate)
+	}
+	fills := 0
+	for i, packet := range got.packets {
+		if at := got.starts[i] * 1000 / sampleRate; at > 1400 && at < 3600 && opus.IsEmpty(packet) {
+			fills++
+		}
+	}
+	if fills < 95 {
+		t.Errorf("only %d packets in the silence leave it to the decoder", fills)
+	}
+}
+
 // TestDrift has a microphone whose clock is slow by 200 ppm speak for an hour: the recording is as long as the hour.
 func TestDrift(t *testing.T) {
 	t.Parallel()
@@ -231,7 +278,7 @@ func packetsOf(t *testing.T, file []byte) (packets [][]byte, length int) {
 			return packets, length
 		}
 		must(t, err)
-		length += duration(packet)
+		length += opus.Duration(packet)
 		if len(packet) > 3 {
 			packets = append(packets, packet)
 		}
@@ -396,8 +443,8 @@ func TestPCM(t *testing.T) {
 		must(t, err)
 		n := 0
 		for p, ok := opened.next(); ok; p, ok = opened.next() {
-			if duration(p.payload) != frame {
-				t.Fatalf("a packet of %d samples", duration(p.payload))
+			if opus.Duration(p.payload) != frame {
+				t.Fatalf("a packet of %d samples", opus.Duration(p.payload))
 			}
 			n++
 		}
@@ -559,7 +606,7 @@ func FuzzTape(f *testing.F) {
 			return
 		}
 		line := timeline{put: func(_ []byte, samples int) error {
-			if samples <= 0 || samples > longest {
+			if samples <= 0 || samples > opus.Longest {
 				t.Fatalf("%d samples", samples)
 			}
 			return nil

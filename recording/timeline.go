@@ -3,6 +3,8 @@ package recording
 import (
 	"slices"
 	"time"
+
+	"voicebridge/realtime/opus"
 )
 
 const (
@@ -70,7 +72,7 @@ func (t *timeline) finish(length time.Duration) error {
 
 // place passes a packet on, and before it what fills the gap since the last one.
 func (t *timeline) place(p taken) error {
-	n := duration(p.payload)
+	n := opus.Duration(p.payload)
 	if n == 0 {
 		return nil
 	}
@@ -81,7 +83,7 @@ func (t *timeline) place(p taken) error {
 	at := t.anchor + int(int32(p.timestamp-t.clock))
 	lost := t.known && p.source == t.source && p.sequence-t.last > 1
 	switch {
-	case !t.known || p.source != t.source || abs(at-arrived) > maxJump, at-t.end >= pause && !lost:
+	case !t.known || p.source != t.source || abs(at-arrived) > maxJump, at-t.end >= pause && !lost && !opus.IsEmpty(t.before):
 		t.begin(p, arrived)
 		at = arrived
 	default:
@@ -90,7 +92,7 @@ func (t *timeline) place(p taken) error {
 	}
 	t.last = p.sequence
 	before := t.before
-	if !lost && at-t.end >= pause {
+	if !lost && at-t.end >= pause && !opus.IsEmpty(before) {
 		before = nil
 	}
 	if err := t.fill(at, before); err != nil {

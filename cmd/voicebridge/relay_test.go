@@ -99,6 +99,31 @@ func BenchmarkKept(b *testing.B) {
 	}
 }
 
+// BenchmarkConversation measures the processor time of a call, in % of a core, in which there is always somebody who is silent and
+// whose silence is not sent, beside one in which all is sent, and a bare relay of that:
+// go test ./cmd/voicebridge -run '^$' -bench Conversation -benchtime 5x
+func BenchmarkConversation(b *testing.B) {
+	for _, k := range []struct {
+		name, mode string
+		speech     int
+	}{{"relay/speech", "relay", 100}, {"call/speech", "serve", 100}, {"call/conversation", "serve", 50}, {"relay/conversation", "relay", 50}} {
+		b.Run(k.name, func(b *testing.B) {
+			sum, n := 0.0, 0
+			for b.Loop() {
+				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{50}, Duration: 8 * time.Second, Speech: k.speech, Bridge: byTest(b, k.mode)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if p := report.Rounds[0].Bridge; p != nil {
+					sum, n = sum+p.CPUPerCall, n+1
+				}
+			}
+			b.ReportMetric(sum/float64(n), "cpu-%/call")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // serveRelay serves until ctx ends, with the settings of the bridge.
 func serveRelay(ctx context.Context, out io.Writer) error {
 	api, err := rtc.New(rtc.Config{Loopback: true, Bare: true, Logger: slog.New(slog.DiscardHandler)})

@@ -31,7 +31,7 @@ func TestSilence(t *testing.T) {
 			if i%7 == 0 {
 				time.Sleep(140 * time.Millisecond)
 			}
-			if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: []byte{1, 2}}); err != nil {
+			if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: i, Timestamp: uint32(i) * media.FrameStep, Payload: []byte{1, 2, 3}}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -55,6 +55,34 @@ func TestSilence(t *testing.T) {
 		if n := len(b.peer.packets); spoken != 100 || interleaved > 0 || n < 3100 {
 			t.Errorf("%d packets, of which %d are speech with %d of silence between", n, spoken, interleaved)
 		}
+	})
+}
+
+// TestPauses keeps the clock exact through silence that the caller does not send (DTX).
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, "")
+		b.dial()
+		source, began, sequence := media.NewSource(), time.Now(), uint16(0)
+		for i := range 1000 { // 20 s, of which each fourth is spoken
+			silent := i%200 - 50
+			if silent < 0 || silent%20 < 2 {
+				payload := []byte{0xf8, 0xff, 0xfe}
+				if silent == 0 || silent > 0 && silent%20 == 1 {
+					payload = payload[:1]
+				}
+				sequence++
+				if err := b.conn.WriteAudio(&media.Packet{Source: source, Sequence: sequence, Timestamp: uint32(i) * media.FrameStep, Payload: payload}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(media.FrameTime)
+			if off := b.conn.sound.position() - time.Since(began); off.Abs() > 4*media.FrameTime {
+				t.Errorf("after %s the clock is off by %s", time.Since(began), off)
+			}
+		}
+		b.finish()
 	})
 }
 

@@ -18,8 +18,9 @@ const (
 	jitter = 160 * time.Millisecond
 	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
 	loud, loudPackets = -38, 8
-	// maxFill is how many packets of silence are sent at once.
-	maxFill = 25
+	// maxFill is how many packets of silence are sent at once. Of what a caller saves, who will go on, the last heldFrames wait:
+	// sound that is a little late does not make the silence before it longer.
+	maxFill, heldFrames = 25, 3
 )
 
 // silence is 20 ms of silence in Opus (RFC 6716): a CELT frame that is empty.
@@ -33,7 +34,8 @@ type sound struct {
 
 	mu     sync.Mutex // held while a packet is sent
 	last   time.Time  // when the last one was
-	fills  bool       // it was silence
+	fills  bool       // it was silence, or said that there is nothing but that
+	pauses bool       // the caller has said so (DTX), and nothing since
 	filler media.Packet
 	ear    *opus.Decoder
 	streak int
@@ -70,7 +72,12 @@ func (s *sound) write(p *media.Packet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listen(p)
-	s.last, s.fills = time.Now(), false
+	now := time.Now()
+	if s.pauses {
+		s.silence((now.Sub(s.last)+media.FrameTime/2)/media.FrameTime - 1)
+	}
+	s.pauses = p.Pauses()
+	s.last, s.fills = now, s.pauses
 	s.sent.Add(1)
 	return s.peer.WriteAudio(p)
 }
@@ -117,9 +124,17 @@ func (s *sound) fillOne(now time.Time) {
 		return
 	}
 	frames := missing / media.FrameTime // more than one on a busy machine: the clock must not stop
-	if !s.fills || frames > maxFill {
+	switch {
+	case !s.fills || frames > maxFill:
 		frames, s.last = 1, now.Add(-media.FrameTime)
+	case s.pauses:
+		frames -= heldFrames
 	}
+	s.silence(frames)
+}
+
+// silence sends packets of silence. s.mu is held.
+func (s *sound) silence(frames time.Duration) {
 	for range frames {
 		s.filler.Payload = silence
 		s.filler.Sequence++

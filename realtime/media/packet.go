@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
 )
 
@@ -34,6 +35,10 @@ type Packet struct {
 	// Part is set for an [Ahead], and says what the packet is part of. Its payload has any number of samples.
 	Part *Part
 }
+
+// Pauses reports whether the sender sends next to nothing until it has something to say (Opus DTX): what does not come
+// then is silence, and neither late nor lost.
+func (p *Packet) Pauses() bool { return p.Format == Format{} && opus.IsEmpty(p.Payload) }
 
 // Part is a part of an answer.
 type Part struct {

@@ -99,11 +99,14 @@ func NewDecoder(rate int) (*Decoder, error) {
 	return &Decoder{opus: d, rate: rate, pcm: make([]int16, rate*longest/1000), conceal: newConcealer(rate)}, nil
 }
 
-// Decode returns the samples of a packet, valid until the next call. Stereo is mixed down. An empty or malformed packet
-// is an error; the decoder stays usable.
+// Decode returns the samples of a packet, valid until the next call. Stereo is mixed down. A malformed packet is an
+// error; the decoder stays usable.
 func (d *Decoder) Decode(packet []byte) ([]int16, error) {
-	if len(packet) == 0 {
-		return nil, errors.New("decode opus: empty packet")
+	if Duration(packet) == 0 {
+		return nil, errors.New("decode opus: malformed packet")
+	}
+	if IsEmpty(packet) {
+		return d.Conceal(Duration(packet) * d.rate / ClockRate), nil
 	}
 	decode := d.opus.DecodeToInt16
 	if d.repair != nil {

@@ -52,15 +52,21 @@ const (
 type Config struct {
 	// One UDP port for all media of browsers; 0: any.
 	//
-	// Upstream legs never use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream shows the same few
-	// addresses to every call. The port is bound once on each address of the machine, also on those that appear later.
+	// Upstream legs never use it: on a shared port Pion tells legs apart by the remote address alone, and an upstream
+	// shows the same few addresses to every call. The port is bound once on each address of the machine, also on
+	// those that appear later.
 	UDPPort int `yaml:"udp_port" min:"0" max:"65535"`
 	// Addresses at which browsers reach this machine, if it is behind NAT.
 	//
-	// They are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of the one
-	// that faces the internet. If one of them is reachable from the internet, browsers' private addresses are not
-	// tried.
+	// They are announced to browsers instead of the local addresses of the same family (1:1 NAT), with the port of
+	// the one that faces the internet. If one of them is reachable from the internet, browsers' private addresses are
+	// not tried.
 	PublicIPs []string `yaml:"public_ips" format:"ip"`
+	// Ask browsers to send next to nothing while the caller is silent (Opus DTX): 5 packets a second in place of 50.
+	//
+	// The model is sent silence until it has heard that the caller has stopped. docs/performance.md#silence has
+	// figures.
+	DTX bool `yaml:"dtx" default:"true"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
 	ICEServers []ICEServer
 	// DataChannel is the stream of the data channel of upstream legs, if the upstream is told it beforehand: both sides
@@ -68,8 +74,8 @@ type Config struct {
 	DataChannel uint16
 	// Loopback adds loopback candidates on both legs.
 	Loopback bool
-	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It must be
-	// 0 with UDPPort.
+	// Delay is how long each packet takes on its way out, and on its way in: benchmarks emulate networks with it. It
+	// must be 0 with UDPPort.
 	Delay time.Duration
 	// Disturb says of each packet on a network with a Delay how much longer it takes, or that it is lost. It is
 	// called by many goroutines.
@@ -133,6 +139,7 @@ type API struct {
 	leg        webrtc.Configuration // of the browser leg
 	candidates candidateRule        // for offers
 	public     []string             // Config.PublicIPs
+	opus       string               // the format of Opus that browsers are asked for
 	stream     uint16               // Config.DataChannel
 	bare       bool                 // Config.Bare
 	cert       webrtc.Certificate

@@ -17,10 +17,11 @@ import (
 // readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
 const readMTU = 1500
 
-// Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends (ErrClosed),
-// dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow. Payload, marker,
-// order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced by a number that is
-// unique in this process, whatever the remotes choose, so that it identifies the source to WriteAudio. The packet passed to dst is reused.
+// Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends
+// (ErrClosed), dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow.
+// Payload, marker, order and timing are kept; CSRCs, header extensions and padding are dropped. The SSRC is replaced
+// by a number that is unique in this process, whatever the remotes choose, so that it identifies the source to
+// WriteAudio. The packet passed to dst is reused.
 //
 // A remote may go on under another SSRC, with a new offer or without (RFC 3550, 8.2): Forward follows it. Of several
 // sources that sound at once, one is heard until it pauses.
@@ -78,10 +79,10 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 	}
 }
 
-// Of what comes before a flow's first opening, the newest earlyPackets are kept, some 5 s. Then they are passed on four
-// times as fast as they were spoken.
+// Of what comes before a flow's first opening, that of the last earlySeconds is kept. Then it is passed on four times
+// as fast as it was spoken.
 const (
-	earlyPackets = 250
+	earlySeconds = 5
 	earlyPace    = media.FrameTime / 4
 )
 
@@ -92,7 +93,8 @@ func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) erro
 	}
 	trim := time.NewTicker(time.Second)
 	defer trim.Stop()
-	for {
+	var came [earlySeconds]int // how many packets had come by each of the last seconds
+	for second, gone := 0, 0; ; second++ {
 		select {
 		case <-flow.Opened():
 			return nil
@@ -102,12 +104,14 @@ func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) erro
 			return media.ErrClosed
 		case <-trim.C:
 		}
-		for p.in.unread.Count() > earlyPackets {
+		oldest := &came[second%earlySeconds]
+		for ; gone < *oldest; gone++ {
 			if _, _, err := p.in.unread.Read(buf, nil); err != nil {
 				break // read again by forward
 			}
 			flow.Gated.Add(1)
 		}
+		*oldest = gone + p.in.unread.Count()
 	}
 }
 
@@ -162,7 +166,8 @@ func (r *relay) pass(b []byte) error {
 	return nil
 }
 
-// follows reports whether packets of a source are passed on now. Another source than before takes over once that pauses.
+// follows reports whether packets of a source are passed on now. Another source than before takes over once that
+// pauses.
 func (r *relay) follows(ssrc uint32, now time.Time) bool {
 	in := &r.peer.in
 	if in.source == 0 || ssrc != in.ssrc {

@@ -3,6 +3,7 @@ package rtc
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -381,6 +382,57 @@ func TestDownlinkSwitch(t *testing.T) {
 	}
 }
 
+// TestSilenceIsNotSent passes on speech with silence in it that is not sent (DTX), either way alike: times and markers are kept, and
+// numbers have no gap. Where a remote hears somebody speak, silence takes its place, in the same stream.
+func TestSilenceIsNotSent(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, Config{DTX: true})
+	from, to := newPair(t, a, a).connected(t), newPair(t, a, a).connected(t)
+	ctx, run := beside(t)
+	flow, filler := new(media.Flow), media.NewFiller(to.offerer)
+	flow.Open()
+	run(func() { _ = from.answerer.Forward(ctx, filler, flow) })
+	got := collect(ctx, run, to.answerer)
+	var sequence uint16
+	send := func(frame uint32, marker bool, payload ...byte) media.Packet {
+		sequence++
+		must(t, from.offerer.WriteAudio(&media.Packet{Source: 7, Sequence: sequence, Timestamp: 77 + frame*frameStep, Marker: marker, Payload: payload}))
+		return got.next(t)
+	}
+	first := send(0, true, 0xf8, 0xff, 0xfe)
+	for i, p := range []struct {
+		frame   uint32
+		marker  bool
+		payload []byte
+	}{
+		{1, false, []byte{0xf8}}, {21, false, []byte{0xf8, 0xff, 0xfe}}, {22, false, []byte{0xf8}}, {42, false, []byte{0xf8, 0xff, 0xfe}},
+		{43, false, []byte{0xf8}}, {50, true, []byte{0xf8, 1, 2}}, {51, false, []byte{0xf8}},
+	} {
+		next := send(p.frame, p.marker, p.payload...)
+		if next.Sequence != first.Sequence+uint16(i)+1 || next.Timestamp-first.Timestamp != p.frame*frameStep || next.Marker != p.marker || !bytes.Equal(next.Payload, p.payload) {
+			t.Errorf("packet %d is %+v, the first %+v", i, next, first)
+		}
+	}
+	filler.Hears(true)
+	last := got.next(t)
+	for range 5 {
+		next := got.next(t)
+		if next.Sequence != last.Sequence+1 || next.Timestamp != last.Timestamp+frameStep || next.Pauses() {
+			t.Errorf("of silence %+v follows %+v", next, last)
+		}
+		last = next
+	}
+	filler.Hears(false)
+	for next := send(80, true, 0xf8, 3, 4); ; next = got.next(t) {
+		if next.Sequence != last.Sequence+1 || next.Timestamp-last.Timestamp < frameStep || next.Timestamp-last.Timestamp > 100*frameStep || next.Source != first.Source {
+			t.Errorf("after silence %+v follows %+v", next, last)
+		}
+		if last = next; next.Payload[1] == 3 {
+			return
+		}
+	}
+}
+
 // TestEarlySound is spoken before a gate first opens: it comes then, from the first packet on and in order, and what is
 // said while the gate is shut again is dropped.
 func TestEarlySound(t *testing.T) {
@@ -423,32 +475,41 @@ func TestEarlySound(t *testing.T) {
 	}
 }
 
-// TestEarlySoundIsLimited keeps the newest of what is spoken before a gate opens, which ends with the peer.
+// TestEarlySoundIsLimited keeps the last seconds of what is spoken before a gate opens, however few packets have them, until the
+// peer ends.
 func TestEarlySoundIsLimited(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := &Peer{done: make(chan struct{})}
-		p.in.init()
-		flow := new(media.Flow)
-		flow.KeepEarly()
-		ended := make(chan error, 1)
-		go func() { ended <- p.keepEarly(t.Context(), flow, make([]byte, readMTU)) }()
-		for n := range earlyPackets + 50 {
-			_, err := p.in.unread.Write([]byte{byte(n)}, nil)
-			must(t, err)
-		}
-		time.Sleep(1500 * time.Millisecond)
-		synctest.Wait()
-		if kept, dropped := p.in.unread.Count(), flow.Gated.Load(); kept != earlyPackets || dropped != 50 {
-			t.Errorf("%d are kept and %d dropped", kept, dropped)
-		}
-		first := make([]byte, readMTU)
-		if _, _, err := p.in.unread.Read(first, nil); err != nil || first[0] != 50 {
-			t.Errorf("the oldest is %d: %v", first[0], err)
-		}
-		p.end(media.StateClosed)
-		if err := <-ended; !errors.Is(err, media.ErrClosed) {
-			t.Errorf("after the end: %v", err)
-		}
-	})
+	const spoken = 12 * time.Second
+	for name, every := range map[string]time.Duration{"speech": frameTime, "silence (DTX)": 400 * time.Millisecond, "long packets": 120 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := &Peer{done: make(chan struct{})}
+				p.in.init()
+				flow := new(media.Flow)
+				flow.KeepEarly()
+				ended := make(chan error, 1)
+				go func() { ended <- p.keepEarly(t.Context(), flow, make([]byte, readMTU)) }()
+				all := int(spoken / every)
+				for n := range all {
+					_, err := p.in.unread.Write(binary.BigEndian.AppendUint16(nil, uint16(n)), nil)
+					must(t, err)
+					time.Sleep(every)
+				}
+				synctest.Wait()
+				kept, dropped := p.in.unread.Count(), int(flow.Gated.Load())
+				if held := time.Duration(kept) * every; kept+dropped != all || held < earlySeconds*time.Second-every || held > (earlySeconds+1)*time.Second+every {
+					t.Errorf("of %d packets %d are kept, %s, and %d dropped", all, kept, held, dropped)
+				}
+				first := make([]byte, readMTU)
+				if _, _, err := p.in.unread.Read(first, nil); err != nil || int(binary.BigEndian.Uint16(first)) != dropped {
+					t.Errorf("the oldest is %d: %v", first[:2], err)
+				}
+				p.end(media.StateClosed)
+				if err := <-ended; !errors.Is(err, media.ErrClosed) {
+					t.Errorf("after the end: %v", err)
+				}
+			})
+		})
+	}
 }

@@ -122,8 +122,8 @@ func announced(answer string, public []string) string {
 	return out.String()
 }
 
-// facing returns which of our addresses packets to a public one leave from; if that is not known, one of the same family,
-// preferably not loopback.
+// facing returns which of our addresses packets to a public one leave from; if that is not known, one of the same
+// family, preferably not loopback.
 func facing(public netip.Addr, own []netip.Addr) netip.Addr {
 	if conn, err := net.DialUDP("udp", nil, &net.UDPAddr{IP: public.AsSlice(), Port: 9}); err == nil { // sends nothing
 		from, _ := netip.AddrFromSlice(conn.LocalAddr().(*net.UDPAddr).IP)

@@ -46,11 +46,12 @@ func withDirections(text string) string {
 
 // isAudio reports whether a part is an audio section that is in use: see active.
 func isAudio(part string) bool {
-	return strings.HasPrefix(part, "m=audio ") && (!strings.HasPrefix(part, "m=audio 0 ") || strings.Contains(part, "\na=bundle-only"))
+	refused := strings.HasPrefix(part, "m=audio 0 ") && !strings.Contains(part, "\na=bundle-only")
+	return strings.HasPrefix(part, "m=audio ") && !refused
 }
 
-// sendrecv returns an offer whose audio sends and receives, for Pion: it would stop a section that is inactive for good,
-// but a later offer may go on with it (RFC 3264, 8.4).
+// sendrecv returns an offer whose audio sends and receives, for Pion: it would stop a section that is inactive for
+// good, but a later offer may go on with it (RFC 3264, 8.4).
 func sendrecv(offer string) string {
 	parts := split(offer)
 	for i, part := range parts {
@@ -74,10 +75,10 @@ func hears(offer string) bool {
 func sends(direction string) bool    { return direction == "sendrecv" || direction == "sendonly" }
 func receives(direction string) bool { return direction == "sendrecv" || direction == "recvonly" }
 
-// settled returns an answer of Pion's with its candidates in the first section that is in use, the only one in which browsers look for
-// them (RFC 9143, 7.3.3), with the names of those that are not (RFC 9429, 5.3.1), and with Opus as we want to have it, not as the offer
-// does: mono (RFC 7587, 7.1).
-func settled(answer, offer string) string {
+// settled returns an answer of Pion's with its candidates in the first section that is in use, the only one in which
+// browsers look for them (RFC 9143, 7.3.3), with the names of those that are not (RFC 9429, 5.3.1), and with Opus as
+// we want to have it, not as the offer does: mono (RFC 7587, 7.1).
+func settled(answer, offer, opus string) string {
 	parts, offered, candidates, first := split(answer), split(offer), "", 0
 	for i, part := range parts[1:] {
 		inUse := !strings.HasPrefix(part[strings.Index(part, " ")+1:], "0 ")
@@ -86,12 +87,13 @@ func settled(answer, offer string) string {
 		}
 		var out strings.Builder
 		for line := range strings.Lines(part) {
-			format, _, _ := strings.Cut(line, " ")
 			switch {
 			case strings.HasPrefix(line, "a=candidate:") || strings.HasPrefix(line, "a=end-of-candidates"):
 				candidates += line
 			case strings.HasPrefix(line, "a=fmtp:") && isAudio(part):
-				out.WriteString(withNack(format + " " + opusFormat))
+			case strings.HasPrefix(line, "a=rtpmap:") && isAudio(part): // of Opus, there is nothing else
+				kind, _, _ := strings.Cut(strings.TrimPrefix(line, "a=rtpmap:"), " ")
+				out.WriteString(line + withNack("a=fmtp:"+kind+" "+opus))
 			default:
 				out.WriteString(line)
 			}

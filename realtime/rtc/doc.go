@@ -13,7 +13,7 @@
 // another one.
 //
 // Audio is forwarded without being decoded: [Peer.Forward] reads into one buffer, drops CSRCs, header extensions and
-// padding, and hands on the Opus payload. A [media.Switch] between two peers redirects it; [media.Switch.Hold] and [media.Switch.Release]
-// keep what is said while nobody can hear it. A peer that gets audio from one peer after another sends one continuous
-// stream.
+// padding, and hands on the Opus payload. A [media.Switch] between two peers redirects it; [media.Switch.Hold] and
+// [media.Switch.Release] keep what is said while nobody can hear it. A peer that gets audio from one peer after
+// another sends one continuous stream.
 package rtc

@@ -233,7 +233,8 @@ func (p *Peer) write(stream *datachannel.DataChannel, data []byte) error {
 func (p *Peer) checkStall() {
 	stats := p.pc.SCTP().Stats()
 	if p.channel.stall.stuck(stats.BytesReceived, stats.BytesSent) {
-		p.log.Warn("data channel blocked by a message above the receive window, peer ended", "window", receiveBufferSize)
+		p.log.Warn("data channel blocked by a message above the receive window, peer ended",
+			"window", receiveBufferSize)
 		p.end(media.StateFailed)
 	}
 }

@@ -16,19 +16,22 @@ import (
 // Answer makes the peer for a browser's offer and returns it with the answer, which holds all candidates. Gathering
 // them takes milliseconds without ICE servers and never more than 3 s; ctx can end it earlier. Errors: ErrBadSDP
 // (malformed), ErrNoOpus, ErrClosed. An offer without a data channel is fine, and sections other than the first audio
-// and the data channel are refused in the answer. The browser opens the channel "oai-events", unless its offer says on
-// which stream both sides have one (a=dcmap, RFC 8864). Of the offer's candidates at most 32 are used: UDP, no port below
-// 1024, no link-local or multicast address, loopback only as Config.Loopback says, and no private address when
-// Config.PublicIPs has a public one.
+// and the data channel are refused in the answer. The browser opens the channel "oai-events", unless its offer says
+// on which stream both sides have one (a=dcmap, RFC 8864). Of the offer's candidates at most 32 are used: UDP, no
+// port below 1024, no link-local or multicast address, loopback only as Config.Loopback says, and no private address
+// when Config.PublicIPs has a public one.
 //
-// The browser has 9 s to connect before the peer is in StateFailed, and may offer again whenever the connection is lost:
-// see Restart. Start Forward at once, with its gate shut: audio that nobody reads would pile up.
+// The browser has 9 s to connect before the peer is in StateFailed, and may offer again whenever the connection is
+// lost: see Restart. Start Forward at once, with its gate shut: audio that nobody reads would pile up.
 func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer, string, error) {
 	remote, err := checkSDP(offer, maxOfferSize)
 	if err != nil {
 		return nil, "", fmt.Errorf("read offer: %w", err)
 	}
-	p, err := a.newPeer(legKind{name: "browser", settings: a.browser, config: a.leg, maxMessage: maxBrowserMessage, restarts: true}, h)
+	kind := legKind{
+		name: "browser", settings: a.browser, config: a.leg, maxMessage: maxBrowserMessage, restarts: true,
+	}
+	p, err := a.newPeer(kind, h)
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,8 +54,8 @@ func (a *API) Answer(ctx context.Context, offer string, h media.Handlers) (*Peer
 // Restart takes a later offer from the peer connection whose first offer Answer took, and returns the answer with all
 // candidates. If the offer has new ICE credentials, ICE restarts (RFC 8839, 4.4.3.1.1): the browser's network has
 // changed, or the connection was lost. DTLS, the data channel and the audio stream with its numbering go on, and
-// Forward keeps waiting; sound pauses until a path is found. Handlers.State is called as for a new connection. The same offer
-// given twice gets the same answer.
+// Forward keeps waiting; sound pauses until a path is found. Handlers.State is called as for a new connection. The
+// same offer given twice gets the same answer.
 //
 // Errors: ErrOtherPeer (nothing has changed: make a new peer with Answer), ErrBadSDP and ErrNoOpus (nothing has changed
 // either, unless the peer has ended), ErrClosed (too late: the browser needs a new peer connection), and the cause of
@@ -110,7 +113,7 @@ func (p *Peer) answer(ctx context.Context, offer string) (string, error) {
 		return "", err
 	}
 	p.out.held.Store(!hears(offer))
-	return announced(narrowed(settled(p.pc.LocalDescription().SDP, offer), offer), p.api.public), nil
+	return announced(narrowed(settled(p.pc.LocalDescription().SDP, offer, p.api.opus), offer), p.api.public), nil
 }
 
 // gather waits until all candidates are there, or for the longest time that may take.
@@ -167,8 +170,8 @@ func (p *Peer) offer() (string, error) {
 	return strings.Replace(desc.SDP, format+"\r\n", withNack(format), 1), nil
 }
 
-// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer, and for one without
-// the data channel), ErrNoOpus, ErrClosed. After an error the peer can only be closed.
+// Accept takes the answer to the offer that Offer made. Errors: ErrBadSDP (also for a second answer, and for one
+// without the data channel), ErrNoOpus, ErrClosed. After an error the peer can only be closed.
 func (p *Peer) Accept(ctx context.Context, answer string) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("read answer: %w", context.Cause(ctx))

@@ -201,8 +201,8 @@ func streamOf(m *sdp.MediaDescription) *uint16 {
 // maxInit is the largest INIT chunk that is read, in bytes. Those of browsers take 40.
 const maxInit = 2 << 10
 
-// withUsableInit returns a description without an SCTP handshake that is none (draft-hancke-tsvwg-snap): it would end the
-// association, while without one SCTP makes its handshake on the wire.
+// withUsableInit returns a description without an SCTP handshake that is none (draft-hancke-tsvwg-snap): it would end
+// the association, while without one SCTP makes its handshake on the wire.
 func withUsableInit(text string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, "a=sctp-init:"); ok && !isInit(strings.TrimSpace(value)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,6 +223,54 @@ func TestDirections(t *testing.T) {
 				t.Errorf("answer is %s", answer)
 			}
 		})
+	}
+}
+
+// TestSilenceIsAskedFor asks browsers for no packets in silence (DTX) if that is set, whatever their offers say of Opus, and never
+// an upstream, which the offer would ask to save packets, too.
+func TestSilenceIsAskedFor(t *testing.T) {
+	t.Parallel()
+	with, without := newAPI(t, Config{DTX: true}), newAPI(t, Config{})
+	chrome, firefox := readSDP(t, "chrome_offer.sdp"), readSDP(t, "firefox_offer.sdp")
+	fmtp := "a=fmtp:111 minptime=10;useinbandfec=1\r\n"
+	if !strings.Contains(chrome, fmtp) || !strings.Contains(firefox, "a=fmtp:109 ") {
+		t.Fatal("the offers have other formats")
+	}
+	for name, offer := range map[string]string{
+		"Chrome":         chrome,
+		"Firefox":        firefox,
+		"usedtx=1":       strings.Replace(chrome, fmtp, "a=fmtp:111 minptime=10;useinbandfec=1;usedtx=1\r\n", 1),
+		"usedtx=0":       strings.Replace(chrome, fmtp, "a=fmtp:111 usedtx=0\r\n", 1),
+		"usedtx=maybe":   strings.Replace(chrome, fmtp, "a=fmtp:111 usedtx=maybe; ;=;stereo\r\n", 1),
+		"no format":      strings.Replace(chrome, fmtp, "", 1),
+		"another's":      strings.Replace(chrome, fmtp, "a=fmtp:999 usedtx=1\r\n", 1),
+		"format twice":   strings.Replace(chrome, fmtp, fmtp+fmtp, 1),
+		"no space in it": strings.Replace(chrome, fmtp, "a=fmtp:111\r\n", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for a, want := range map[*API]string{with: opusFormat + ";usedtx=1", without: opusFormat} {
+				p, answer, err := a.Answer(testContext(t), offer, media.Handlers{})
+				must(t, err)
+				defer closePeer(t, p)
+				var formats []string
+				for line := range strings.Lines(answer) {
+					if format, is := strings.CutPrefix(line, "a=fmtp:"); is {
+						_, format, _ = strings.Cut(strings.TrimSpace(format), " ")
+						formats = append(formats, format)
+					}
+				}
+				if !slices.Equal(formats, []string{want}) {
+					t.Errorf("the answer's formats are %q, want %q", formats, want)
+				}
+			}
+		})
+	}
+	p, offer, err := with.Offer(testContext(t), media.Handlers{})
+	must(t, err)
+	defer closePeer(t, p)
+	if strings.Contains(offer, "usedtx") {
+		t.Errorf("an upstream is offered\n%s", offer)
 	}
 }
 

@@ -26,9 +26,9 @@ const (
 	dtlsRetransmit  = 100 * time.Millisecond
 	dtlsHandshake   = 10 * time.Second
 	sctpRTOMax      = 2 * time.Second
-	// How many bytes of events may be on their way before the first is acknowledged. To an upstream that is a session with
-	// the schemas of its tools; to a browser, whose line may be slow, as much as browsers allow themselves (dcsctp: 10 MTU).
-	// With Pion's 4 KB, each further round trip doubles it.
+	// How many bytes of events may be on their way before the first is acknowledged. To an upstream that is a session
+	// with the schemas of its tools; to a browser, whose line may be slow, as much as browsers allow themselves
+	// (dcsctp: 10 MTU). With Pion's 4 KB, each further round trip doubles it.
 	upstreamWindow, browserWindow = 48 << 10, 12 << 10
 	opusPayloadType               = 111
 	opusClockRate                 = 48000
@@ -52,8 +52,11 @@ func New(cfg Config) (*API, error) {
 	a := &API{
 		log: cfg.Logger, peers: map[io.Closer]struct{}{}, leg: browserConfig(cfg.ICEServers),
 		network: &network{delay: cfg.Delay, disturb: cfg.Disturb},
-		public:  cfg.PublicIPs, stream: cfg.DataChannel, bare: cfg.Bare,
+		public:  cfg.PublicIPs, stream: cfg.DataChannel, bare: cfg.Bare, opus: opusFormat,
 		candidates: candidateRule{browser: true, loopback: cfg.Loopback, public: isPublic(cfg.PublicIPs)},
+	}
+	if cfg.DTX {
+		a.opus += ";usedtx=1" // what we prefer to receive (RFC 7587, 6.1), whatever the offer says
 	}
 	if err := a.build(cfg); err != nil {
 		return nil, err
@@ -86,7 +89,8 @@ func (a *API) build(cfg Config) error {
 // browserConfig returns the configuration of a browser leg.
 func browserConfig(servers []ICEServer) (config webrtc.Configuration) {
 	for _, s := range servers {
-		config.ICEServers = append(config.ICEServers, webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential})
+		server := webrtc.ICEServer{URLs: s.URLs, Username: s.Username, Credential: s.Credential}
+		config.ICEServers = append(config.ICEServers, server)
 	}
 	return config
 }
@@ -112,8 +116,8 @@ func (a *API) commonSettings(cfg Config, maxMessage int) webrtc.SettingEngine {
 	s.SetSCTPMaxMessageSize(uint32(maxMessage)) // at most 1 MiB
 	s.SetSCTPMaxReceiveBufferSize(receiveBufferSize)
 	s.EnableSCTPZeroChecksum(true)
-	// The descriptions carry SCTP's handshake (draft-hancke-tsvwg-snap), where the other side's does too: the data channel
-	// opens two round trips earlier.
+	// The descriptions carry SCTP's handshake (draft-hancke-tsvwg-snap), where the other side's does too: the data
+	// channel opens two round trips earlier.
 	s.EnableSctpSnap(true)
 	// The timer doubles with each timeout. With Pion's limit of 60 s, the channel would come back long after the
 	// network does.

@@ -14,9 +14,9 @@ import (
 
 const sharedPortBuffer = 4 << 20 // bytes
 
-// sharedPort is the one UDP port that all browser legs share; see [Config.UDPPort]. It is bound on each address of the
-// machine, because an answer from a wildcard socket may leave from an address other than the one that the browser asked.
-// It implements [ice.UDPMux].
+// sharedPort is the one UDP port that all browser legs share; see [Config.UDPPort]. It is bound on each address of
+// the machine, because an answer from a wildcard socket may leave from an address other than the one that the browser
+// asked. It implements [ice.UDPMux].
 type sharedPort struct {
 	network  *network
 	port     int
@@ -31,7 +31,9 @@ type sharedPort struct {
 
 // listen makes the shared port. An address that appears later is bound when it is first needed.
 func listen(network *network, port int, loopback bool, log *slog.Logger) (*sharedPort, error) {
-	s := &sharedPort{network: network, port: port, loopback: loopback, log: log, bound: make(map[netip.Addr]*ice.UDPMuxDefault)}
+	s := &sharedPort{
+		network: network, port: port, loopback: loopback, log: log, bound: make(map[netip.Addr]*ice.UDPMuxDefault),
+	}
 	found, err := s.bind()
 	if err == nil && len(found) == 0 {
 		err = errors.New("no network address to bind (loopback needs the loopback setting)")
@@ -42,8 +44,8 @@ func listen(network *network, port int, loopback bool, log *slog.Logger) (*share
 	return s, nil
 }
 
-// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge and
-// container has one, and which cannot be bound for a second or two after it has appeared.
+// reachable reports whether browsers may reach a local address. They never use those of a link, of which every bridge
+// and container has one, and which cannot be bound for a second or two after it has appeared.
 func reachable(ip net.IP) bool { return !ip.IsLinkLocalUnicast() }
 
 // bind binds the addresses that the machine has now and returns those that are bound.
@@ -59,7 +61,8 @@ func (s *sharedPort) bind() (found []net.Addr, err error) {
 		for _, a := range addresses {
 			prefix, parseErr := netip.ParsePrefix(a.String())
 			ip := prefix.Addr().Unmap()
-			if parseErr != nil || i.Flags&net.FlagUp == 0 || ip.IsLoopback() && !s.loopback || !reachable(ip.AsSlice()) {
+			unwanted := ip.IsLoopback() && !s.loopback
+			if parseErr != nil || i.Flags&net.FlagUp == 0 || unwanted || !reachable(ip.AsSlice()) {
 				continue
 			}
 			mux, bindErr := s.socket(ip)

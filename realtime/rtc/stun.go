@@ -14,8 +14,8 @@ import (
 // againAfter is how long an answer to one UDP packet is waited for; then it is sent again (RFC 8489, section 6.2.1).
 const againAfter = 500 * time.Millisecond
 
-// PublicAddress asks a STUN server, host:port, at which address what conn sends arrives there (RFC 8489). It tries until ctx
-// ends, and then returns its cause.
+// PublicAddress asks a STUN server, host:port, at which address what conn sends arrives there (RFC 8489). It tries
+// until ctx ends, and then returns its cause.
 func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (netip.AddrPort, error) {
 	to, err := net.ResolveUDPAddr("udp", server)
 	if err != nil {
@@ -42,7 +42,9 @@ func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (net
 }
 
 // Exchange sends a packet until one arrives that is wanted, or until ctx ends.
-func Exchange(ctx context.Context, conn net.PacketConn, to net.Addr, packet []byte, wanted func([]byte) bool) ([]byte, error) {
+func Exchange(
+	ctx context.Context, conn net.PacketConn, to net.Addr, packet []byte, wanted func([]byte) bool,
+) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // the next read fails at the latest
 	defer stop()
 	buf := make([]byte, 1500)

@@ -50,7 +50,7 @@ func (c *chooser) choose(r *response) answer {
 		case len(outputs) > 0:
 		case it.role == "user":
 			return c.resolve(r, c.replyTo(it))
-		case it.role == "system", it.role == "assistant" && it.given: // perhaps the beginning of an answer that is asked for again
+		case it.role == "system", it.role == "assistant" && it.given: // perhaps the beginning of an answer
 			continue
 		}
 		break

@@ -68,7 +68,8 @@ func (s *Server) changeFaults(w http.ResponseWriter, r *http.Request) {
 	calls := 0
 	if text := r.URL.Query().Get("calls"); text != "" {
 		if calls, err = strconv.Atoi(text); err != nil || calls < 1 {
-			writeError(w, http.StatusBadRequest, refuse("invalid_value", "calls", "The parameter calls is not a positive number."))
+			writeError(w, http.StatusBadRequest,
+				refuse("invalid_value", "calls", "The parameter calls is not a positive number."))
 			return
 		}
 	}
@@ -123,7 +124,8 @@ func (s *Server) disrupt(w http.ResponseWriter, r *http.Request) {
 func (s *Server) inject(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil || len(raw) == 0 {
-		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body must have 1 to %d bytes.", maxControl))
+		writeError(w, http.StatusBadRequest,
+			refuse("invalid_request", "", "The body must have 1 to %d bytes.", maxControl))
 		return
 	}
 	s.each(w, r, func(ses *Session) { ses.Inject(raw) })

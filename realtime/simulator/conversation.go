@@ -24,6 +24,11 @@ type item struct {
 	given   bool  // the client has created it
 }
 
+// speaks reports whether an item is sound of the assistant.
+func (it *item) speaks() bool {
+	return it.role == "assistant" && len(it.content) > 0 && it.content[0]["type"] == realtime.ContentOutputAudio
+}
+
 func (it *item) shown() object {
 	o := object{"id": it.id, "object": "realtime.item", "type": it.kind, "status": it.status}
 	switch it.kind {
@@ -130,8 +135,8 @@ func (c *conversation) everything() string {
 	return text[max(0, len(text)-maxEverything):]
 }
 
-// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot have
-// it; at is the path to it.
+// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot
+// have it; at is the path to it.
 func (c *conversation) newItem(at string, o object) (*item, *realtime.Error) {
 	text := func(name string) string { s, _ := o[name].(string); return s }
 	it := &item{
@@ -156,7 +161,8 @@ func (c *conversation) checkKind(at string, it *item, o object) *realtime.Error 
 	case realtime.ItemFunctionCall:
 		it.callID = cmp.Or(it.callID, newID("call_"))
 		if c.has(realtime.ItemFunctionCall, it.callID) {
-			return refuse("invalid_value", at+".call_id", "A function call with ID '%s' already exists in the conversation.", it.callID)
+			return refuse("invalid_value", at+".call_id",
+				"A function call with ID '%s' already exists in the conversation.", it.callID)
 		}
 	case realtime.ItemFunctionCallOutput:
 		if !c.has(realtime.ItemFunctionCall, it.callID) {

@@ -42,6 +42,8 @@ type detector struct {
 	first    bool    // no packet has come yet
 	lastTS   uint32
 	lastAt   time.Time
+	pauses   bool  // the caller sends next to nothing (DTX): what does not come is silence
+	filled   int64 // ms of silence in place of packets since the last one
 	ms       int64 // length of the stream so far
 	run      int64 // ms of recent sound
 	speaking bool
@@ -110,21 +112,18 @@ func (e *detector) WriteAudio(p *media.Packet) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.lastAt = time.Now()
-	if e.first {
-		e.first = false
-	} else {
-		gap := int64(int32(p.Timestamp-e.lastTS)) / 48
-		if gap < 0 {
-			return nil // late: already counted as silence
-		}
-		if gap > maxGapMS {
-			gap = 0
-		}
-		for ; gap > 0; gap -= frameMS {
-			e.feed(pcm.Silence, min(gap, frameMS))
-		}
+	gap := int64(int32(p.Timestamp-e.lastTS)) / 48
+	switch {
+	case e.first:
+		e.first, gap = false, 0
+	case gap < 0:
+		return nil // late: already counted as silence
+	case gap > maxGapMS:
+		gap = 0
 	}
+	// What was filled may be longer than the gap: then the packet was late, but it is not lost.
+	e.silence(gap - e.filled)
+	e.lastAt, e.pauses, e.filled = time.Now(), p.Pauses(), 0
 	level := pcm.Silence
 	samples := frameSamples // what cannot be decoded is an ordinary packet, probably
 	if decoded, err := e.decoder.Decode(p.Payload); err == nil {
@@ -153,18 +152,34 @@ func (e *detector) hear(data []byte, format media.Format) {
 	}
 }
 
+// silence feeds so many ms of silence, if any.
+func (e *detector) silence(ms int64) {
+	for ; ms > 0; ms -= frameMS {
+		e.feed(pcm.Silence, min(ms, frameMS))
+	}
+}
+
 // starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may
 // be the delay of a busy machine.
 const starvedAfter = 2 * time.Second
 
-// starved ends speech whose stream has stopped: a muted caller sends nothing at all. It reports whether speech goes on.
+// starved takes that no packet has come until now. What a caller does not send who pauses is heard as silence as time
+// goes on, and speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech
+// goes on.
 func (e *detector) starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.speaking {
 		return false
 	}
-	if e.set != nil && now.Sub(e.lastAt) > time.Duration(e.set.silenceMS)*time.Millisecond+starvedAfter {
+	missing := now.Sub(e.lastAt)
+	if e.pauses {
+		due := (missing - frameLength).Milliseconds() - e.filled
+		e.filled += max(0, due)
+		e.silence(due)
+		return e.speaking
+	}
+	if e.set != nil && missing > time.Duration(e.set.silenceMS)*time.Millisecond+starvedAfter {
 		e.feed(pcm.Silence, e.set.silenceMS)
 	}
 	return e.speaking

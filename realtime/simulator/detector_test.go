@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -123,6 +124,80 @@ func TestHearsRealSpeech(t *testing.T) {
 				t.Errorf("heard %+v", *events)
 			}
 		})
+	}
+}
+
+// heard is when speech began or ended, and where in the sound.
+type heard struct {
+	after time.Duration
+	atMS  int64
+}
+
+// hear has a caller speak three times, with silence that is sent or not (DTX), and what comes after it late, and returns what the
+// detector reports.
+func hear(t *testing.T, dtx bool, late time.Duration) (events []heard) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		speech := UserSpeech()
+		began := time.Now()
+		e, err := newDetector(false, func(h speechEvent) { events = append(events, heard{time.Since(began), h.atMS}) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.configure(&turnDetection{threshold: 0.5, prefixMS: 300, silenceMS: 500})
+		sequence, silent := uint16(0), 0
+		for i := range 3 * len(speech) {
+			payload := speech[i%len(speech)]
+			switch at := i % len(speech); {
+			case at < 190: // speech, and the silence before the encoder notices it
+				if silent > 0 {
+					time.Sleep(late)
+				}
+				silent = 0
+			case dtx && silent%20 == 1:
+				payload = payload[:1]
+				silent++
+			case dtx && silent%20 > 1:
+				payload = nil
+				silent++
+			default:
+				silent++
+			}
+			if payload != nil {
+				sequence++
+				if err := e.WriteAudio(&media.Packet{Sequence: sequence, Timestamp: uint32(i) * frameSamples, Payload: payload}); err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(frameLength)
+			if i%5 == 0 { // as the listener does
+				e.starved(time.Now())
+			}
+		}
+	})
+	return events
+}
+
+// TestHearsSilenceThatIsNotSent hears turns end, and the next ones begin, as if silence were sent, even if what comes after it is late.
+func TestHearsSilenceThatIsNotSent(t *testing.T) {
+	t.Parallel()
+	sent := hear(t, false, 0)
+	for _, late := range []time.Duration{0, 150 * time.Millisecond} {
+		got := hear(t, true, late)
+		if len(sent) != 6 || len(got) != 6 {
+			t.Fatalf("heard %v, and if all is sent %v", got, sent)
+		}
+		delayed := time.Duration(0) // by the silences so far
+		for i := range got {
+			if i > 0 && i%2 == 0 {
+				delayed += late
+			}
+			off := got[i].after - sent[i].after - delayed
+			place := time.Duration(got[i].atMS-sent[i].atMS) * time.Millisecond
+			if off < -40*time.Millisecond || off > 120*time.Millisecond || place < -40*time.Millisecond || place > delayed+40*time.Millisecond {
+				t.Errorf("late by %s, heard %+v, and if all is sent %+v", late, got[i], sent[i])
+			}
+		}
 	}
 }
 

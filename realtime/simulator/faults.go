@@ -68,14 +68,16 @@ func (f *Faults) validate() error {
 		errs = append(errs, fmt.Errorf("transcripts %q is none of late, never, failed, reversed", f.Transcripts))
 	}
 	for name, d := range map[string]Duration{
-		"answer_delay": f.AnswerDelay, "expire_after": f.ExpireAfter, "drop_after": f.DropAfter, "silence_after": f.SilenceAfter,
+		"answer_delay": f.AnswerDelay, "expire_after": f.ExpireAfter, "drop_after": f.DropAfter,
+		"silence_after": f.SilenceAfter,
 	} {
 		if d < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative: %v", name, time.Duration(d)))
 		}
 	}
 	for name, n := range map[string]int{
-		"fail_responses": f.FailResponses, "reject_session_update": f.RejectSessionUpdate, "reject_items": f.RejectItems,
+		"fail_responses": f.FailResponses, "reject_session_update": f.RejectSessionUpdate,
+		"reject_items": f.RejectItems,
 	} {
 		if n < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative: %d", name, n))

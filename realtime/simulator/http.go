@@ -64,8 +64,9 @@ func (s *Server) routes() {
 	})
 }
 
-// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP), /v1/realtime/calls/{id}/hangup and
-// /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below /simulator what Config.Control allows.
+// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP),
+// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below
+// /simulator what Config.Control allows.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/v1/") {
 		w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -149,7 +150,8 @@ func (s *Server) startFailed(w http.ResponseWriter, err error) {
 		writeError(w, http.StatusTooManyRequests, e)
 	default:
 		s.log.Warn("call not created", "error", err)
-		writeError(w, http.StatusServiceUnavailable, &realtime.Error{Type: "server_error", Message: "The simulator cannot take the call."})
+		writeError(w, http.StatusServiceUnavailable,
+			&realtime.Error{Type: "server_error", Message: "The simulator cannot take the call."})
 	}
 }
 
@@ -298,7 +300,9 @@ func (s *Server) createLive(w http.ResponseWriter, r *http.Request) {
 	refusal := (fieldsOf{"session": nil, "transport": {"type": nil, "sdp": nil}}).check("body", o)
 	session, _ := o["session"].(object)
 	if refusal == nil {
-		refusal = checkLive(session, func(name string) bool { return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name) })
+		refusal = checkLive(session, func(name string) bool {
+			return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name)
+		})
 	}
 	offer, _ := lookup(o, "transport", "sdp")
 	sdp, _ := offer.(string)
@@ -333,7 +337,8 @@ func (s *Server) attachLive(w http.ResponseWriter, r *http.Request) {
 	sessions := s.LiveSessions()
 	at := slices.IndexFunc(sessions, func(ses *LiveSession) bool { return ses.id == r.PathValue("id") && !ses.Over() })
 	if at < 0 {
-		writeError(w, http.StatusNotFound, refuse("session_id_not_found", "", "No session found for the provided session_id"))
+		writeError(w, http.StatusNotFound,
+			refuse("session_id_not_found", "", "No session found for the provided session_id"))
 		return
 	}
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})

@@ -36,7 +36,8 @@ func (l *items) announce(kind string, it *item) {
 func (l *items) retrieve(id string) *realtime.Error {
 	it := l.find(id)
 	if it == nil {
-		return refuse("item_retrieve_invalid_item_id", "item_id", "Error retrieving item: the item with id '%s' does not exist.", id)
+		return refuse("item_retrieve_invalid_item_id", "item_id",
+			"Error retrieving item: the item with id '%s' does not exist.", id)
 	}
 	l.wire.emit(object{"type": realtime.TypeItemRetrieved, "item": it.shown()})
 	return nil
@@ -44,7 +45,8 @@ func (l *items) retrieve(id string) *realtime.Error {
 
 func (l *items) delete(id string) *realtime.Error {
 	if !l.remove(id) {
-		return refuse("item_delete_invalid_item_id", "item_id", "Error deleting item: the item with id '%s' does not exist.", id)
+		return refuse("item_delete_invalid_item_id", "item_id",
+			"Error deleting item: the item with id '%s' does not exist.", id)
 	}
 	l.wire.emit(object{"type": realtime.TypeItemDeleted, "item_id": id})
 	return nil
@@ -54,8 +56,9 @@ func (l *items) delete(id string) *realtime.Error {
 // truncates, so this is at best a race. Only assistant audio can be cut.
 func (l *items) truncate(e realtime.Event) *realtime.Error {
 	it := l.find(e.ItemID)
-	if it == nil || it.role != "assistant" || len(it.content) == 0 || it.content[0]["type"] != realtime.ContentOutputAudio {
-		return refuse("item_truncate_invalid_item_id", "item_id", "Error truncating item: only assistant audio can be truncated.")
+	if it == nil || !it.speaks() {
+		return refuse("item_truncate_invalid_item_id", "item_id",
+			"Error truncating item: only assistant audio can be truncated.")
 	}
 	if e.AudioEndMS > it.audioMS {
 		return refuse("item_truncate_invalid_audio_end_ms", "audio_end_ms",

@@ -85,7 +85,8 @@ func (l *listener) commitInput() *realtime.Error {
 	if l.detector.decoder != nil {
 		if ms := l.detector.commit(); ms < minCommitMS {
 			return refuse("input_audio_buffer_commit_empty", "",
-				"Error committing input audio buffer: buffer too small. Expected at least %dms of audio, but buffer only has %d.00ms of audio.", minCommitMS, ms)
+				"Error committing input audio buffer: buffer too small. Expected at least %dms of audio, "+
+					"but buffer only has %d.00ms of audio.", minCommitMS, ms)
 		}
 	}
 	id := newID("item_")
@@ -172,7 +173,9 @@ func (l *listener) sendTranscript(it *item) {
 		l.wire.emit(o)
 	}
 	for _, delta := range chunks(it.words) {
-		emit(object{"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta}, delta)
+		emit(object{
+			"type": realtime.TypeTranscriptionDelta, "item_id": it.id, "content_index": 0, "delta": delta,
+		}, delta)
 	}
 	it.content[0]["transcript"] = it.words
 	words := len(strings.Fields(it.words))
@@ -236,7 +239,8 @@ func (l *listener) armIdle() {
 		at := l.detector.position()
 		id := newID("item_")
 		l.wire.emit(object{
-			"type": realtime.TypeInputTimeoutTriggered, "item_id": id, "audio_start_ms": max(0, at-t.idleMS), "audio_end_ms": at,
+			"type": realtime.TypeInputTimeoutTriggered, "item_id": id,
+			"audio_start_ms": max(0, at-t.idleMS), "audio_end_ms": at,
 		})
 		l.commit(id)
 		l.responder.start(nil, nil)

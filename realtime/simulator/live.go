@@ -13,10 +13,12 @@ type fieldsOf map[string]fieldsOf
 
 // liveFields are those of a session. Source: "Create a session" of OpenAI's API reference about Live.
 var liveFields = fieldsOf{
-	"model": nil, "instructions": nil, "input": nil, "store": nil, "audio": {"output": {"voice": nil}}, "safety_identifier": nil,
+	"model": nil, "instructions": nil, "input": nil, "store": nil, "audio": {"output": {"voice": nil}},
+	"safety_identifier": nil,
 	"delegation": {"type": nil, "acknowledgement_delay_ms": nil, "responses": {
-		"model": nil, "instructions": nil, "tools": nil, "tool_choice": nil, "parallel_tool_calls": nil, "reasoning": {"effort": nil, "summary": nil},
-		"text": {"verbosity": nil}, "max_output_tokens": nil, "service_tier": nil,
+		"model": nil, "instructions": nil, "tools": nil, "tool_choice": nil, "parallel_tool_calls": nil,
+		"reasoning": {"effort": nil, "summary": nil},
+		"text":      {"verbosity": nil}, "max_output_tokens": nil, "service_tier": nil,
 	}},
 	"client": {"data_channel": nil},
 }
@@ -54,26 +56,31 @@ func checkLive(o object, knows func(string) bool) *realtime.Error {
 	}
 	model, _ := o["model"].(string)
 	if !knows(model) {
-		return refuse("model_not_found", "session.model", "The model '%s' does not exist or you do not have access to it.", model)
+		return refuse("model_not_found", "session.model",
+			"The model '%s' does not exist or you do not have access to it.", model)
 	}
 	if text, _ := o["instructions"].(string); liveTokens(text) > liveInstructions {
-		return refuse("invalid_value", "session.instructions", "The instructions have more than %d tokens.", liveInstructions)
+		return refuse("invalid_value", "session.instructions",
+			"The instructions have more than %d tokens.", liveInstructions)
 	}
 	input, _ := o["input"].([]any)
 	if len(input) > liveInput {
-		return refuse("invalid_value", "session.input", "array too long. Expected an array with maximum length %d", liveInput)
+		return refuse("invalid_value", "session.input",
+			"array too long. Expected an array with maximum length %d", liveInput)
 	}
 	total := 0
 	for i, m := range input {
 		message, _ := m.(object)
 		role, _ := message["role"].(string)
 		content, _ := message["content"].([]any)
-		if message["type"] != "message" || !slices.Contains([]string{"user", "assistant", "developer"}, role) || len(content) != 1 {
+		known := slices.Contains([]string{"user", "assistant", "developer"}, role)
+		if message["type"] != "message" || !known || len(content) != 1 {
 			return refuse("invalid_value", fmt.Sprintf("session.input[%d]", i), "It is not a message with one text.")
 		}
 		part, _ := content[0].(object)
 		text, _ := part["text"].(string)
-		if want := map[bool]string{true: "output_text", false: "input_text"}[role == "assistant"]; part["type"] != want || text == "" {
+		want := map[bool]string{true: "output_text", false: "input_text"}[role == "assistant"]
+		if part["type"] != want || text == "" {
 			return refuse("invalid_value", fmt.Sprintf("session.input[%d].content", i), "It must be an %s.", want)
 		}
 		total += liveTokens(text)

@@ -105,7 +105,8 @@ func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.packets.L
 
 func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSession, error) {
 	s := &LiveSession{
-		id: newID("live_u1_"), cfg: cfg, clips: clips, mail: newMailbox(), session: session, faults: faults, began: time.Now(), lastIn: time.Now(),
+		id: newID("live_u1_"), cfg: cfg, clips: clips, mail: newMailbox(), session: session, faults: faults,
+		began: time.Now(), lastIn: time.Now(),
 		done: make(chan struct{}),
 	}
 	var err error
@@ -230,7 +231,8 @@ func (s *LiveSession) open() {
 
 func (s *LiveSession) started() object {
 	return object{"type": "session.started", "session": object{
-		"id": s.id, "status": "active", "model": s.session["model"], "expires_at": s.began.Add(s.cfg.MaxDuration).Unix(),
+		"id": s.id, "status": "active", "model": s.session["model"],
+		"expires_at": s.began.Add(s.cfg.MaxDuration).Unix(),
 	}}
 }
 
@@ -245,7 +247,10 @@ func (s *LiveSession) end(reason string) {
 	if s.over {
 		return
 	}
-	s.emit(object{"type": "session.closed", "reason": reason, "session": object{"id": s.id}, "usage": object{"seconds": s.seconds()}})
+	s.emit(object{
+		"type": "session.closed", "reason": reason, "session": object{"id": s.id},
+		"usage": object{"seconds": s.seconds()},
+	})
 	s.clock.after(100*time.Millisecond, func() { s.over = true }) // so that it can be read
 	s.opened = s.opened && reason != "connection_lost"
 }
@@ -253,7 +258,8 @@ func (s *LiveSession) end(reason string) {
 // refuse answers a command.
 func (s *LiveSession) refuse(id string, e *realtime.Error) {
 	s.emit(object{"type": "error", "error": object{
-		"type": cmp.Or(e.Type, "invalid_request_error"), "code": e.Code, "message": e.Message, "param": e.Param, "client_event_id": id,
+		"type": cmp.Or(e.Type, "invalid_request_error"), "code": e.Code, "message": e.Message, "param": e.Param,
+		"client_event_id": id,
 	}})
 }
 
@@ -417,7 +423,9 @@ func (s *LiveSession) listens(turn int, parts []string) {
 
 func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {
 	if text != "" {
-		s.emit(object{"type": kind, "delta": text, "start_ms": max(from, 0).Milliseconds(), "end_ms": max(to, 0).Milliseconds()})
+		s.emit(object{
+			"type": kind, "delta": text, "start_ms": max(from, 0).Milliseconds(), "end_ms": max(to, 0).Milliseconds(),
+		})
 	}
 }
 
@@ -462,7 +470,8 @@ func (v *liveVoice) say(text string) {
 	}
 	said := append([]string{"nothing yet"}, v.s.said...)
 	before := said[:max(len(said)-1, 1)]
-	text = strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / ")).Replace(text)
+	fill := strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / "))
+	text = fill.Replace(text)
 	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
 	v.next = ""
 }
@@ -528,7 +537,10 @@ type liveBackend struct {
 func (b *liveBackend) delegate(reply *Reply, by any) {
 	id := newID("item_")
 	kind := b.s.delegates()
-	event := object{"type": "session.delegation.created", "offset_ms": b.s.Now().Milliseconds(), "delegation": object{"id": id, "type": "delegation", "target": kind}}
+	event := object{
+		"type": "session.delegation.created", "offset_ms": b.s.Now().Milliseconds(),
+		"delegation": object{"id": id, "type": "delegation", "target": kind},
+	}
 	if by != nil {
 		event["client_event_id"] = by
 	}
@@ -555,10 +567,14 @@ func (b *liveBackend) delegate(reply *Reply, by any) {
 	for i, c := range calls {
 		call := newID("call_")
 		b.open[call] = false
-		item := object{"type": "function_call", "id": newID("fc_"), "call_id": call, "name": c.name, "arguments": "", "status": "in_progress"}
+		item := object{
+			"type": "function_call", "id": newID("fc_"), "call_id": call, "name": c.name, "arguments": "",
+			"status": "in_progress",
+		}
 		b.event(object{"type": "response.output_item.added", "output_index": i, "item": item})
 		b.event(object{"type": "response.function_call_arguments.done", "output_index": i, "arguments": c.arguments})
-		item = object{"type": "function_call", "id": item["id"], "call_id": call, "name": c.name, "arguments": c.arguments, "status": "completed"}
+		item = maps.Clone(item)
+		item["arguments"], item["status"] = c.arguments, "completed"
 		b.event(object{"type": "response.output_item.done", "output_index": i, "item": item})
 	}
 	b.complete()
@@ -587,13 +603,16 @@ func (b *liveBackend) event(e object) {
 
 func (b *liveBackend) begin() {
 	b.running, b.response = true, newID("resp_")
-	b.event(object{"type": "response.created", "response": object{"id": b.response, "status": "in_progress", "model": "backend", "output": []any{}}})
+	b.event(object{"type": "response.created", "response": object{
+		"id": b.response, "status": "in_progress", "model": "backend", "output": []any{},
+	}})
 }
 
 func (b *liveBackend) complete() {
 	b.running = false
 	b.event(object{"type": "response.completed", "response": object{
-		"id": b.response, "status": "completed", "model": "backend", "output": []any{}, "usage": object{"input_tokens": 100, "output_tokens": 20, "total_tokens": 120},
+		"id": b.response, "status": "completed", "model": "backend", "output": []any{},
+		"usage": object{"input_tokens": 100, "output_tokens": 20, "total_tokens": 120},
 	}})
 }
 
@@ -612,7 +631,9 @@ func (b *liveBackend) add(item object) *realtime.Error {
 	}
 	raw, _ := json.Marshal(item) // it was JSON
 	if b.items+1 > liveItems || b.size+len(raw) > liveBytes {
-		return refuse("response_input_buffer_full", "", "Backend response input history is limited to %d items and %d UTF-8 bytes per session.", liveItems, liveBytes)
+		return refuse("response_input_buffer_full", "",
+			"Backend response input history is limited to %d items and %d UTF-8 bytes per session.",
+			liveItems, liveBytes)
 	}
 	call, _ := item["call_id"].(string)
 	if item["type"] == "function_call_output" {
@@ -649,7 +670,8 @@ func (b *liveBackend) create() *realtime.Error {
 	slices.Sort(missing)
 	switch {
 	case len(missing) > 0:
-		return refuse("function_call_outputs_required", "", "Missing function call outputs for: %s.", strings.Join(missing, ", "))
+		return refuse("function_call_outputs_required", "",
+			"Missing function call outputs for: %s.", strings.Join(missing, ", "))
 	case b.running:
 		return refuse("conversation_already_has_active_response", "", "The backend is at work.")
 	case len(b.open) > 0:

@@ -125,7 +125,9 @@ func (s *Session) open() {
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
 	if s.faults.ConversationEvent {
-		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{"id": s.responder.conversationID, "object": "realtime.conversation"}})
+		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{
+			"id": s.responder.conversationID, "object": "realtime.conversation",
+		}})
 	}
 	s.clock.after(s.maxDuration, s.expire)
 	if d := s.faults.ExpireAfter; d > 0 {
@@ -162,7 +164,8 @@ func (s *Session) append(audio any) *realtime.Error {
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(data) == 0 {
-		return refuse("invalid_value", "audio", "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value.")
+		return refuse("invalid_value", "audio",
+			"Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value.")
 	}
 	s.listener.detector.hear(data, s.set.format("input"))
 	return nil

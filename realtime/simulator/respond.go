@@ -30,7 +30,8 @@ type responder struct {
 
 func activeResponse(id string) *realtime.Error {
 	return refuse("conversation_already_has_active_response", "",
-		"Conversation already has an active response in progress: %s. Wait until the response is finished before creating a new one.", id)
+		"Conversation already has an active response in progress: %s. "+
+			"Wait until the response is finished before creating a new one.", id)
 }
 
 // generates reports whether the response is still being generated.
@@ -103,7 +104,9 @@ func (g *responder) plan(r *response) {
 		g.failed++
 		r.steps = []func(){func() {
 			r.status = realtime.ResponseFailed
-			r.err = &realtime.Error{Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose."}
+			r.err = &realtime.Error{
+				Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose.",
+			}
 			g.finish(r)
 		}}
 		return
@@ -204,7 +207,8 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 			o["delta"] = chunk
 			g.wire.emit(o)
 			if g.player.ahead && spoken != nil {
-				g.player.say(spoken, r.frames*len(r.generated)/len(text), r.whereContent(realtime.TypeOutputAudioDelta, it))
+				frames := r.frames * len(r.generated) / len(text)
+				g.player.say(spoken, frames, r.whereContent(realtime.TypeOutputAudioDelta, it))
 			}
 		})
 	}
@@ -365,7 +369,9 @@ func (g *responder) usage(r *response) object {
 // injectOddities sends the events that the faults ask for before a response.
 func (g *responder) injectOddities() {
 	if g.faults.InjectUnknown {
-		g.wire.emit(object{"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}}})
+		g.wire.emit(object{
+			"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}},
+		})
 	}
 	if !g.faults.InjectMalformed {
 		return

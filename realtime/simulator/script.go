@@ -49,7 +49,8 @@ const (
 	textChartWait   = "Let me draw that for you. One moment, please."
 	textChartDone   = "Here is your chart. Sales grew in every quarter of this year."
 	textChartFailed = "I am sorry, the chart could not be made. Shall I try once more?"
-	textLong        = "Let me tell you how a call travels. Your voice leaves the browser as small packets, fifty of them in every second. " +
+	textLong        = "Let me tell you how a call travels. " +
+		"Your voice leaves the browser as small packets, fifty of them in every second. " +
 		"The bridge passes each packet on without opening it, and it writes down every word that was said. " +
 		"You may interrupt me at any time. Simply start to speak, and I will be quiet at once. " +
 		"If you are still listening, there is nothing more to come, except my best wishes."
@@ -108,7 +109,10 @@ func DefaultScript() *Script {
 			{regexp.MustCompile(`(?i)\b(dark|theme|colou?rs?)\b`), theme("dark")},
 			{regexp.MustCompile(`(?i)\b(tool|mcp)\b`), tool},
 			{regexp.MustCompile(`(?i)\b(story|long)\b`), Reply{Say: textLong}},
-			{regexp.MustCompile(`(?i)\b(everything|all)\b.*\bsaid\b|\brepeat everything\b`), Reply{Say: "You said: {everything}"}},
+			{
+				regexp.MustCompile(`(?i)\b(everything|all)\b.*\bsaid\b|\brepeat everything\b`),
+				Reply{Say: "You said: {everything}"},
+			},
 			{
 				regexp.MustCompile(`(?i)\b(remember|earlier|before|did I say|what did)\b`),
 				Reply{Say: textHistory + " You said: {previous}"},

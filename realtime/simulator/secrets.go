@@ -50,7 +50,8 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 	value := newID("ek_")
 	expires := time.Now().Add(time.Duration(seconds) * time.Second)
 	if !s.keepSecret(value, secret{expires: expires, session: session}) {
-		writeError(w, http.StatusTooManyRequests, refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
+		writeError(w, http.StatusTooManyRequests,
+			refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
 		return
 	}
 	writeJSON(w, object{"value": value, "expires_at": expires.Unix(), "session": set.shown})

@@ -89,8 +89,8 @@ func (s *Server) Sessions() []*Session {
 	return slices.Clone(s.sessions)
 }
 
-// WaitSession waits for the n-th session, from 1, and returns it. The error is ctx's cause, or says that the session has
-// been dropped; see Sessions.
+// WaitSession waits for the n-th session, from 1, and returns it. The error is ctx's cause, or says that the session
+// has been dropped; see Sessions.
 func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 	for {
 		s.mu.Lock()
@@ -200,7 +200,9 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 }
 
 // startLive makes the peer and runs the session.
-func (s *Server) startLive(ctx context.Context, offer string, session object, faults Faults) (*LiveSession, string, error) {
+func (s *Server) startLive(
+	ctx context.Context, offer string, session object, faults Faults,
+) (*LiveSession, string, error) {
 	ses, err := newLive(&s.cfg, s.voice, session, faults)
 	if err != nil {
 		return nil, "", err
@@ -223,12 +225,14 @@ func (s *Server) startLive(ctx context.Context, offer string, session object, fa
 	if s.stopped {
 		return nil, "", peer.Close()
 	}
-	s.live = append(slices.DeleteFunc(s.live, func(old *LiveSession) bool { return len(s.live) > maxEnded && old.Over() }), ses)
+	kept := slices.DeleteFunc(s.live, func(old *LiveSession) bool { return len(s.live) > maxEnded && old.Over() })
+	s.live = append(kept, ses)
 	s.wg.Go(func() { ses.run(s.ctx) })
 	return ses, answer, nil
 }
 
-// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been dropped.
+// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been
+// dropped.
 func (s *Server) LiveSessions() []*LiveSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +284,8 @@ func (s *Server) forget() {
 // newSession puts the parts together. The peer is still missing.
 func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, error) {
 	s := &Session{
-		id: newID("rtc_"), began: time.Now(), maxDuration: cfg.MaxDuration, faults: faults, mail: newMailbox(), done: make(chan struct{}), set: set,
+		id: newID("rtc_"), began: time.Now(), maxDuration: cfg.MaxDuration, faults: faults, set: set,
+		mail: newMailbox(), done: make(chan struct{}),
 	}
 	s.log = cfg.Logger.With("call_id", s.id)
 	s.early.Store(-1)
@@ -298,14 +303,19 @@ func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, 
 	s.sound = detector
 	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
 	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
-	s.player = player{wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle, continuous: cfg.Continuous, format: func() media.Format { return set.format("output") }}
+	s.player = player{
+		wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle,
+		continuous: cfg.Continuous, format: func() media.Format { return set.format("output") },
+	}
 	s.responder = responder{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v, pace: cfg.Pace, faults: faults,
-		conversationID: newID("conv_"), chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
-		begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
+		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v,
+		pace: cfg.Pace, faults: faults, conversationID: newID("conv_"),
+		chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
+		begins:  s.listener.disarmIdle, quiet: s.listener.armIdle,
 	}
 	s.listener = listener{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, responder: &s.responder, detector: detector,
+		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player,
+		responder: &s.responder, detector: detector,
 		script: cfg.Script, pace: cfg.Pace, faults: faults,
 	}
 	return s, nil
@@ -335,7 +345,8 @@ func (s *Server) newSettings(session json.RawMessage) (*settings, *realtime.Erro
 		}
 	}
 	if !s.cfg.knowsModel(model) {
-		return nil, refuse("model_not_found", "session.model", "The model '%s' does not exist or you do not have access to it.", model)
+		return nil, refuse("model_not_found", "session.model",
+			"The model '%s' does not exist or you do not have access to it.", model)
 	}
 	set := newSettings(model)
 	if session == nil {

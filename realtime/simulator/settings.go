@@ -84,7 +84,8 @@ func (s *settings) update(session json.RawMessage, locks ...realtime.Lock) *real
 	}
 	for _, path := range slices.Sorted(maps.Keys(patch)) {
 		lock, old, own := realtime.SessionFields.At(path).Lock, s.shown[path], patch[path]
-		locked := slices.Contains(locks, lock) || lock == realtime.OnceSet && string(old) != "null" && string(own) != "null"
+		isSet := string(old) != "null" && string(own) != "null"
+		locked := slices.Contains(locks, lock) || lock == realtime.OnceSet && isSet
 		if locked && !sameJSON(old, own) {
 			return lockedError(lock, "session."+path)
 		}
@@ -96,10 +97,12 @@ func (s *settings) update(session json.RawMessage, locks ...realtime.Lock) *real
 
 // lockedErrors are the codes and messages about fields that can no longer change; %s is the field's name.
 var lockedErrors = map[realtime.Lock]struct{ code, message string }{
-	realtime.AtCreation:    {"invalid_value", "The %s of a session cannot be changed."},
-	realtime.OnceSet:       {"invalid_value", "The %s is enabled, so its configuration cannot be changed."},
-	realtime.OnceSpoken:    {"cannot_update_voice", "Cannot update a conversation's %s if assistant audio is present."},
-	realtime.WhileAnswered: {"invalid_value", "The %s can only be changed between turns, not while a response is in progress."},
+	realtime.AtCreation: {"invalid_value", "The %s of a session cannot be changed."},
+	realtime.OnceSet:    {"invalid_value", "The %s is enabled, so its configuration cannot be changed."},
+	realtime.OnceSpoken: {"cannot_update_voice", "Cannot update a conversation's %s if assistant audio is present."},
+	realtime.WhileAnswered: {
+		"invalid_value", "The %s can only be changed between turns, not while a response is in progress.",
+	},
 }
 
 func lockedError(lock realtime.Lock, param string) *realtime.Error {
@@ -109,7 +112,8 @@ func lockedError(lock realtime.Lock, param string) *realtime.Error {
 
 // checkVoice refuses another voice for one response once the session has spoken.
 func (s *settings) checkVoice(params object, spoken bool) *realtime.Error {
-	if voice, ok := lookup(params, "audio", "output", "voice"); ok && spoken && !reflect.DeepEqual(voice, s.value(voicePath)) {
+	voice, ok := lookup(params, "audio", "output", "voice")
+	if ok && spoken && !reflect.DeepEqual(voice, s.value(voicePath)) {
 		return lockedError(realtime.OnceSpoken, "response."+voicePath)
 	}
 	return nil

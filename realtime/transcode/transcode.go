@@ -12,8 +12,8 @@ import (
 )
 
 // maxGap is the longest gap in a stream that is filled, by its clock. Opus sends a packet at least every 400 ms while
-// nobody speaks (DTX); after a longer gap the stream had stopped, and nothing is missing.
-const maxGap = 480 * media.ClockRate / 1000
+// nobody speaks (DTX), of which one may be lost; after a longer gap the stream had stopped, and nothing is missing.
+const maxGap = media.ClockRate
 
 // patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even
 // if others were lost with it. It does not wait for what is lost for longer than that at once.
@@ -155,16 +155,16 @@ func (r *Reader) decode(p *media.Packet) error {
 // samples returns how many samples a time by the stream's clock has.
 func (r *Reader) samples(time uint32) int { return int(time) * r.rate / media.ClockRate }
 
-// fill appends n samples in place of missing ones before a packet: sound goes on if packets were lost, and silence
-// if none were sent.
+// fill appends n samples in place of missing ones before a packet, which may have a copy of the last of them. What was
+// heard last fades to silence, whether packets were lost or none were sent: to break off would click.
 func (r *Reader) fill(n int, lost bool, next []byte) {
 	switch {
-	case lost && r.decoder != nil && opus.HasCopy(next):
-		r.out = append(r.out, r.decoder.Recover(next, n)...)
-	case lost && r.decoder != nil:
-		r.out = append(r.out, r.decoder.Conceal(n)...)
-	default:
+	case r.decoder == nil:
 		r.out = append(r.out, make([]int16, n)...)
+	case lost && opus.HasCopy(next):
+		r.out = append(r.out, r.decoder.Recover(next, n)...)
+	default:
+		r.out = append(r.out, r.decoder.Conceal(n)...)
 	}
 }
 

@@ -116,6 +116,11 @@ func TestGaps(t *testing.T) {
 			p.Timestamp += map[bool]uint32{true: 19 * media.FrameStep}[i >= 50]
 			return true
 		}, 119},
+		"silence of which a refresh is lost": {func(i int, p *media.Packet) bool {
+			p.Timestamp += map[bool]uint32{true: 39 * media.FrameStep}[i >= 50]
+			p.Sequence += map[bool]uint16{true: 1}[i >= 50]
+			return true
+		}, 139},
 		"stopped": {func(i int, p *media.Packet) bool {
 			p.Timestamp += map[bool]uint32{true: 5 * media.ClockRate}[i >= 50]
 			return true
@@ -146,6 +151,40 @@ func TestGaps(t *testing.T) {
 				t.Errorf("%d samples are %.1f frames, want %d", n, float64(n)/frame, tt.frames)
 			}
 		})
+	}
+}
+
+// TestPausesDoNotClick ends a tone in its middle and begins it again, with silence between that is not sent (DTX): no step from one
+// sample to the next is larger than in the tone.
+func TestPausesDoNotClick(t *testing.T) {
+	t.Parallel()
+	var opus tape
+	sink := ToOpus(&opus)
+	for _, p := range tone(media.Format{Rate: 24000}, 100) {
+		if err := sink.WriteAudio(&p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step := func(samples []int16) (largest int) {
+		for i := 1; i < len(samples); i++ {
+			largest = max(largest, int(math.Abs(float64(samples[i])-float64(samples[i-1]))))
+		}
+		return largest
+	}
+	whole := step(readAll(t, NewReader(24000), opus.packets)[2400:])
+	for _, frames := range []uint32{1, 3, 19, 200} {
+		for name, pause := range map[string]bool{"said so": true, "only stopped": false} {
+			packets := append([]media.Packet(nil), opus.packets...)
+			if pause {
+				packets[50].Payload = packets[50].Payload[:1]
+			}
+			for i := 51; i < len(packets); i++ {
+				packets[i].Timestamp += frames * media.FrameStep
+			}
+			if n := step(readAll(t, NewReader(24000), packets)[2400:]); n > whole*3/2 {
+				t.Errorf("%d frames of silence, %s: a step of %d, in the tone of %d", frames, name, n, whole)
+			}
+		}
 	}
 }
 

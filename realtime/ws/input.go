@@ -25,6 +25,7 @@ type input struct {
 	bytes  []byte // reused
 	stream stream
 	filled time.Duration // of silence since the last packet
+	wait   time.Duration // from the last packet until silence takes the place of the next one
 	// speaking means that the upstream hears somebody speak.
 	speaking bool
 }
@@ -34,7 +35,10 @@ func (in *input) write(p *media.Packet) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	at := in.stream.take(p, time.Now())
-	in.filled = 0
+	in.filled, in.wait = 0, missing
+	if p.Pauses() {
+		in.wait = media.FrameTime
+	}
 	if p.Format == in.format && len(p.Payload) == in.format.Frame() {
 		in.out.speak(p.Payload, at)
 		return nil
@@ -79,13 +83,13 @@ func (in *input) fill(now time.Time) bool {
 	if !in.speaking || in.stream.arrived.IsZero() || in.filled >= silenceFor {
 		return false
 	}
-	if in.filled == 0 && now.Sub(in.stream.arrived) > missing {
+	if in.filled == 0 && now.Sub(in.stream.arrived) > in.wait {
 		in.read(in.reader.Flush())
 	}
-	due := min(now.Sub(in.stream.arrived)-missing, silenceFor)
-	for ; in.filled < due; in.filled += longestAppend {
+	due := min(now.Sub(in.stream.arrived)-in.wait, silenceFor)
+	for ; in.filled+longestAppend <= due; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
-		in.send(samples, in.stream.at+missing+in.filled+longestAppend)
+		in.send(samples, in.stream.at+in.wait+in.filled+longestAppend)
 		in.reader.Skip(len(samples))
 	}
 	return true

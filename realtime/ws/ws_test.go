@@ -608,6 +608,47 @@ func TestMutedCaller(t *testing.T) {
 	})
 }
 
+// TestPausingCaller has a caller say that nothing comes in silence (DTX): the upstream, which hears that somebody speaks, gets silence
+// as time goes on, neither in bursts nor more of it than there was.
+func TestPausingCaller(t *testing.T) {
+	t.Parallel()
+	for name, refreshes := range map[string]int{"to be refreshed": 5, "for good": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCall(t, Profile{}, func(t *testing.T, c *call) {
+				var sequence uint16
+				began := time.Now()
+				send := func(payload ...byte) {
+					sequence++
+					stamp := uint32(time.Since(began)/media.FrameTime) * media.FrameStep
+					if err := c.Conn.WriteAudio(&media.Packet{Source: 1, Sequence: sequence, Timestamp: stamp, Payload: payload}); err != nil {
+						t.Error(err)
+					}
+					pass(media.FrameTime)
+				}
+				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
+				for range 20 {
+					send(0xf8, 0xff, 0xfe)
+				}
+				send(0xf8)
+				heard := time.Duration(0)
+				for i := range 100 {
+					if i%20 == 0 && i/20 < refreshes {
+						send(0xf8, 0xff, 0xfe)
+						send(0xf8)
+					} else if i%20 != 1 || i/20 >= refreshes {
+						pass(media.FrameTime)
+					}
+					heard += c.out.format.Lasts(len(bytes.Join(appends(t, c.up.told()), nil)))
+					if late := time.Since(began) - heard; late > 160*time.Millisecond || late < 0 {
+						t.Fatalf("%s after the beginning the upstream has heard %s", time.Since(began), heard)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestGate plays on behind a shut gate, as a WebRTC upstream does.
 func TestGate(t *testing.T) {
 	t.Parallel()

@@ -100,6 +100,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		"a duration of 0s":   {Calls: []int{1}},
 		"a duration of 2h":   {Calls: []int{1}, Duration: 2 * time.Hour},
 		"-1 events":          {Calls: []int{1}, Events: -1, Duration: time.Second},
+		"speech in 101 %":    {Calls: []int{1}, Speech: 101, Duration: time.Second},
 		"201 events":         {Calls: []int{1}, Events: 201, Duration: time.Second},
 	} {
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
@@ -146,6 +147,36 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 			t.Errorf("of 100 packets: %+v, %d timed", p, len(l.late.times))
 		}
 	})
+}
+
+// TestConversation has callers speak in a share of the time, and send in the rest what Chromium does that saves silence: time goes on,
+// and no packet is missing.
+func TestConversation(t *testing.T) {
+	t.Parallel()
+	for share, want := range map[int]int{100: 400, 50: 200 + 20, 10: 40 + 36, 0: 40} {
+		for _, speech := range [][][]byte{nil, {{1, 2, 3}}} {
+			l := newLoad()
+			c := &call{load: l, speech: speech, silent: turnFrames * (100 - share) / 100}
+			for turn := range 2 {
+				sent, paused := 0, 0
+				for i := range turnFrames {
+					p := c.next()
+					if p == nil {
+						continue
+					}
+					if sent++; int(p.Sequence) != turn*want+sent || p.Timestamp != uint32(turn*turnFrames+i)*frameTicks {
+						t.Fatalf("packet %d of turn %d is %d/%d", sent, turn, p.Sequence, p.Timestamp)
+					}
+					if p.Pauses() {
+						paused++
+					}
+				}
+				if pauses := speech != nil; sent != want || paused > 0 != (pauses && share < 100) {
+					t.Errorf("speech in %d %%: %d packets of a turn, of which %d pause, want %d", share, sent, paused, want)
+				}
+			}
+		}
+	}
 }
 
 // recorder is an upstream session that keeps what is emitted.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,10 @@ type Config struct {
 	Duration time.Duration
 	// Events is how many events per second carry the model's words in each call, alongside the audio; up to 200.
 	Events int
+	// Speech is in how many percent of the time somebody speaks in each call, 0 for always. In the rest its callers send as
+	// browsers do that save silence (Opus DTX), and it comes back. At 50 as many packets pass as in a conversation in which
+	// there is always one who speaks and one who does not.
+	Speech int
 	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
 	Socket bool
 	// Record has the calls recorded.
@@ -47,6 +52,7 @@ func (c *Config) validate() error {
 	}
 	long := c.Duration < time.Millisecond || c.Duration > time.Hour
 	check(!long, "a duration of %s: it must be up to 3600 s", c.Duration)
+	check(c.Speech >= 0 && c.Speech <= 100, "speech in %d %% of the time: it must be 0 to 100", c.Speech)
 	check(c.Events >= 0 && c.Events <= 200, "%d events a second: it must be 0 to 200", c.Events)
 	return errors.Join(errs...)
 }
@@ -59,6 +65,8 @@ type Report struct {
 	// Seconds is the measured time of each round, EventsPerSecond how many events carry words in each call.
 	Seconds         float64 `json:"seconds"`
 	EventsPerSecond int     `json:"events_per_second_per_call"`
+	// Speech is in how many percent of the time somebody speaks.
+	Speech int `json:"speech_percent"`
 	// Socket is whether the upstream was reached over WebSocket.
 	Socket bool `json:"websocket_upstream"`
 	// Record is whether calls were recorded.
@@ -115,7 +123,7 @@ type Process struct {
 func newReport(c Config) Report {
 	return Report{
 		Version: c.Version, StartedAt: time.Now().UTC().Truncate(time.Second), Seconds: c.Duration.Seconds(),
-		EventsPerSecond: c.Events, Socket: c.Socket, Record: c.Record,
+		EventsPerSecond: c.Events, Socket: c.Socket, Record: c.Record, Speech: cmp.Or(c.Speech, 100),
 		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()},
 		Rounds:  []Round{}, Notes: []string{},
 	}
@@ -199,6 +207,9 @@ func (r Report) WriteTable(w io.Writer) error {
 	}
 	if r.Record {
 		kept = " All of it is recorded."
+	}
+	if 0 < r.Speech && r.Speech < 100 {
+		back += fmt.Sprintf(" (in %d %% of the time; else 5, as in silence)", r.Speech)
 	}
 	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n",
 		back, r.EventsPerSecond, r.Seconds, kept)

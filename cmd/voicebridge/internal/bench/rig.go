@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -35,6 +36,7 @@ type rig struct {
 	opened []func() error // what close closes, the last first
 	// sessions has the upstream's end of the call that is being made.
 	sessions chan *simulator.Session
+	silent   int // frames of each turn
 	// speech is what callers say, and sound what the model says with its words; nil if audio is only carried.
 	speech [][]byte
 	sound  []string
@@ -46,6 +48,7 @@ type rig struct {
 
 // open starts the upstream and the bridge.
 func (r *rig) open(c Config, calls int) (err error) {
+	r.silent = turnFrames * (100 - cmp.Or(c.Speech, 100)) / 100
 	if r.api, err = rtc.New(rtc.Config{Loopback: true, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		return err
 	}
@@ -125,7 +128,8 @@ func (r *rig) dial(n int) error {
 
 // newCall returns the ith of n calls.
 func (r *rig) newCall(i, n int) *call {
-	c := &call{load: r.load, speech: r.speech, ready: make(chan struct{})}
+	c := &call{load: r.load, speech: r.speech, silent: r.silent, ready: make(chan struct{})}
+	c.frames = turnFrames * i / n // they do not speak all at once
 	c.lost = func(err error) { r.end(fmt.Errorf("call %d of %d was lost: %w", i, n, err)) }
 	r.calls = append(r.calls, c)
 	return c
@@ -187,7 +191,11 @@ func (r *rig) send(ctx context.Context, events int) {
 	var audio, words []func()
 	for i, c := range r.calls {
 		// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
-		audio = append(audio, func() { _ = c.peer.WriteAudio(c.next()) })
+		audio = append(audio, func() {
+			if packet := c.next(); packet != nil {
+				_ = c.peer.WriteAudio(packet)
+			}
+		})
 		// Real answers do not end at the same moment, so these do not either.
 		c.model.events = i * answerEvents / len(r.calls)
 		words = append(words, func() { c.model.speak(r.load.words.sentNow()) })
@@ -233,7 +241,9 @@ type call struct {
 	all   sync.WaitGroup
 
 	speech   [][]byte // what is said, over and over; nil if times are sent
-	sequence uint64   // of the last packet sent
+	frames   int      // so far
+	silent   int      // of each turn, at its end
+	sequence uint16   // of the last packet sent
 	packet   media.Packet
 	payload  [payloadSize]byte
 }
@@ -259,18 +269,37 @@ func (c *call) read(raw []byte) {
 	}
 }
 
-// next returns the caller's next packet.
+// Turns of a conversation: speech, and then silence in which Chromium sends two packets every 400 ms (Opus DTX): a frame of
+// what noise there is, and one that says that no more follow.
+const (
+	turnFrames            = 400 // 8 s
+	refreshEvery, refresh = 20, 2
+)
+
+var silence, pause = []byte{tocByte, 0xff, 0xfe}, []byte{tocByte}
+
+// next returns what the caller sends with the next frame, nil for nothing.
 func (c *call) next() *media.Packet {
+	frame := c.frames
+	c.frames++
+	silent := frame%turnFrames + c.silent - turnFrames // frames of silence before this one
+	if silent >= 0 && silent%refreshEvery >= refresh {
+		return nil
+	}
 	c.sequence++
 	payload := c.payload[:]
-	if c.speech != nil {
-		payload = c.speech[c.sequence%uint64(len(c.speech))]
-	} else {
+	switch {
+	case c.speech == nil:
 		payload[0] = tocByte
 		binary.BigEndian.PutUint64(payload[1:], uint64(c.load.audio.sentNow())) // read again by WriteAudio
+	case silent < 0:
+		payload = c.speech[frame%len(c.speech)]
+	case silent%refreshEvery == 0:
+		payload = silence
+	default:
+		payload = pause
 	}
-	c.packet = media.Packet{Source: 1, Payload: payload}
-	c.packet.Sequence, c.packet.Timestamp = uint16(c.sequence), uint32(c.sequence)*frameTicks // they wrap as in RTP
+	c.packet = media.Packet{Source: 1, Sequence: c.sequence, Timestamp: uint32(frame * frameTicks), Payload: payload} // it wraps as in RTP
 	return &c.packet
 }
 
