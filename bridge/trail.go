@@ -67,7 +67,7 @@ type trail struct {
 
 	mu    sync.Mutex
 	began time.Time
-	at    map[string]time.Time // the first time of each
+	at    map[string]time.Time // the first time of each; nil once it has ended
 }
 
 func newTrail() *trail { return &trail{open: true, began: time.Now(), at: make(map[string]time.Time)} }
@@ -77,7 +77,7 @@ func (t *trail) reach(name string) { t.reachAt(name, time.Now()) }
 func (t *trail) reachAt(name string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.at[name]; !known && !at.IsZero() {
+	if _, known := t.at[name]; t.at != nil && !known && !at.IsZero() {
 		t.at[name] = at
 	}
 }
@@ -179,5 +179,9 @@ func (t *trail) end(word, sound time.Time) []SetUpStep {
 	}
 	t.mu.Unlock()
 	t.reachAt(trailSound, sound)
-	return t.steps()
+	steps := t.steps()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at = nil // later connections are no part of it
+	return steps
 }

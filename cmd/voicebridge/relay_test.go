@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -71,6 +73,8 @@ func BenchmarkCalls(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+var heaps = flag.String("heaps", "", "a folder for the heap profiles of BenchmarkKept")
+
 // BenchmarkKept measures how many bytes of objects and stacks a call keeps, in KiB, of each kind and load, beside a bare
 // relay. Unlike times it can be trusted on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
 func BenchmarkKept(b *testing.B) {
@@ -87,8 +91,13 @@ func BenchmarkKept(b *testing.B) {
 	} {
 		b.Run(k.name, func(b *testing.B) {
 			for b.Loop() {
+				keep := func(profile []byte) {
+					if *heaps != "" {
+						must(b, os.WriteFile(filepath.Join(*heaps, strings.ReplaceAll(k.name, "/", "-")+".heap"), profile, 0o600))
+					}
+				}
 				report, err := bench.Run(b.Context(), bench.Config{
-					Calls: []int{20}, Duration: 3 * time.Second, Events: k.events, Socket: k.socket, Record: k.record, Kept: true, Bridge: byTest(b, k.mode),
+					Calls: []int{20}, Duration: 3 * time.Second, Events: k.events, Socket: k.socket, Record: k.record, Kept: keep, Bridge: byTest(b, k.mode),
 				})
 				if err != nil {
 					b.Fatal(err)

@@ -79,7 +79,7 @@ func (s *State) browserJoined(in BrowserJoined) {
 	}
 	delete(s.view.shown, 0)
 	s.sendTo(0, s.view.session(0), false)
-	s.sendTo(0, s.view.redacted(s.view.updated, 0), false)
+	s.sendTo(0, s.view.redactedFor(s.view.updated, 0), false)
 	s.speech.heldTill = time.Time{} // nobody holds the button there
 	s.welcome(0)
 }

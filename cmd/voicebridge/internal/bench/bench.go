@@ -54,7 +54,7 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	if err := r.open(c, n); err != nil {
 		return round, err
 	}
-	keptIdle, err := r.kept(c)
+	keptIdle, _, err := r.kept(c)
 	if err != nil {
 		return round, err
 	}
@@ -83,9 +83,12 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 
 	stop()
 	r.all.Wait()
-	kept, err := r.kept(c)
+	kept, profile, err := r.kept(c)
 	if err != nil {
 		return round, err
+	}
+	if c.Kept != nil {
+		c.Kept(profile)
 	}
 	l := r.load
 	round = Round{Calls: n, Audio: l.audio.path(), Words: l.words.path(), Ready: l.ready.path()}

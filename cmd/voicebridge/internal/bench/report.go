@@ -24,8 +24,9 @@ type Config struct {
 	Socket bool
 	// Record has the calls recorded.
 	Record bool
-	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then.
-	Kept bool
+	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then. It gets
+	// the heap profile with all calls, as text.
+	Kept func(profile []byte)
 	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.

@@ -170,14 +170,14 @@ func (r *rig) setUp(c *call) (err error) {
 	}
 }
 
-// kept returns how many KiB the bridge keeps, if that is measured.
-func (r *rig) kept(c Config) (int64, error) {
-	if !c.Kept {
-		return 0, nil
+// kept returns how many KiB the bridge keeps, and its heap profile, if that is measured.
+func (r *rig) kept(c Config) (int64, []byte, error) {
+	if c.Kept == nil {
+		return 0, nil, nil
 	}
 	// Pools let go of what they have at the second collection.
-	if _, err := r.bridge.kept(r.alive); err != nil {
-		return 0, err
+	if _, _, err := r.bridge.kept(r.alive); err != nil {
+		return 0, nil, err
 	}
 	return r.bridge.kept(r.alive)
 }
