@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,13 +27,21 @@ func TestServesForBench(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if os.Getenv(servesForBench) == "relay" {
-		if err := serveRelay(ctx, os.Stdout); err != nil {
-			t.Fatal(err)
-		}
-		os.Exit(0)
+	profiled := func() {}
+	if name := os.Getenv("CPU_PROFILE"); name != "" {
+		file, err := os.Create(name)
+		must(t, err)
+		must(t, pprof.StartCPUProfile(file))
+		profiled = pprof.StopCPUProfile
 	}
-	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
+	status := 0
+	if os.Getenv(servesForBench) == "relay" {
+		must(t, serveRelay(ctx, os.Stdout))
+	} else {
+		status = execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr)
+	}
+	profiled()
+	os.Exit(status)
 }
 
 // byTest is the command that serves in a process of its own, as the bridge or as the bare relay.

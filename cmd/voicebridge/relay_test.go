@@ -73,36 +73,55 @@ func BenchmarkCalls(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-var heaps = flag.String("heaps", "", "a folder for the heap profiles of BenchmarkKept")
+var profiles = flag.String("profiles", "", "a folder for the heap profiles of BenchmarkKept, and for BenchmarkSetUps")
 
-// BenchmarkKept measures how many bytes of objects and stacks a call keeps, in KiB, of each kind and load, beside a bare
-// relay. Unlike times it can be trusted on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
+// BenchmarkKept measures what a call of each kind keeps of objects and stacks, in KiB, beside a bare relay: the client's
+// transport and the model's, while nobody speaks, while both do, and with the model's words. Unlike times it can be trusted
+// on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
 func BenchmarkKept(b *testing.B) {
-	for _, k := range []struct {
-		name   string
-		mode   string
-		events int
-		socket bool
-		record bool
-	}{
-		{"relay/audio", "relay", 0, false, false}, {"relay/words", "relay", 20, false, false},
-		{"call/audio", "serve", 0, false, false}, {"call/words", "serve", 20, false, false},
-		{"call/recorded", "serve", 5, false, true}, {"call/websocket", "serve", 5, true, false},
-	} {
-		b.Run(k.name, func(b *testing.B) {
+	idle, speaking, words, recorded := bench.Config{Silent: true}, bench.Config{}, bench.Config{Events: 5}, bench.Config{Events: 5, Record: true}
+	keep := func(b *testing.B, mode string, c bench.Config) {
+		for b.Loop() {
+			c.Calls, c.Duration, c.Bridge = []int{20}, 3*time.Second, byTest(b, mode)
+			c.Kept = func(profile []byte) {
+				if *profiles != "" {
+					name := strings.NewReplacer("BenchmarkKept/", "", "/", "-").Replace(b.Name())
+					must(b, os.WriteFile(filepath.Join(*profiles, name+".heap"), profile, 0o600))
+				}
+			}
+			report, err := bench.Run(b.Context(), c)
+			must(b, err)
+			b.ReportMetric(report.Rounds[0].KeptPerCall, "KiB/call")
+			b.ReportMetric(0, "ns/op")
+		}
+	}
+	for load, c := range map[string]bench.Config{"idle": idle, "speaking": speaking, "words": words} {
+		b.Run("relay/"+load, func(b *testing.B) { keep(b, "relay", c) })
+		for kind, sockets := range map[string][2]bool{"rtc-rtc": {}, "ws-rtc": {true, false}, "rtc-ws": {false, true}, "ws-ws": {true, true}} {
+			c.SocketClients, c.Socket = sockets[0], sockets[1]
+			b.Run(kind+"/"+load, func(b *testing.B) { keep(b, "serve", c) })
+		}
+	}
+	b.Run("rtc-rtc/recorded", func(b *testing.B) { keep(b, "serve", recorded) })
+}
+
+// BenchmarkSetUps measures what it takes to set up a call, beside a bare relay: processor time, and the time from the offer
+// until the caller is heard. With -profiles it leaves the processor's profile of both.
+func BenchmarkSetUps(b *testing.B) {
+	for _, mode := range []string{"relay", "serve"} {
+		b.Run(mode, func(b *testing.B) {
 			for b.Loop() {
-				keep := func(profile []byte) {
-					if *heaps != "" {
-						must(b, os.WriteFile(filepath.Join(*heaps, strings.ReplaceAll(k.name, "/", "-")+".heap"), profile, 0o600))
-					}
+				command := byTest(b, mode)
+				if *profiles != "" {
+					command.Environ = append(command.Environ, "CPU_PROFILE="+filepath.Join(*profiles, mode+".cpu"))
 				}
-				report, err := bench.Run(b.Context(), bench.Config{
-					Calls: []int{20}, Duration: 3 * time.Second, Events: k.events, Socket: k.socket, Record: k.record, Kept: keep, Bridge: byTest(b, k.mode),
-				})
-				if err != nil {
-					b.Fatal(err)
+				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{200}, Duration: time.Second, Silent: true, Bridge: command})
+				must(b, err)
+				b.ReportMetric(report.Rounds[0].Ready.P50/1e3, "ready-p50-ms")
+				if p := report.Rounds[0].Bridge; p != nil {
+					b.ReportMetric(p.SetUpCPU, "cpu-ms")
 				}
-				b.ReportMetric(report.Rounds[0].KeptPerCall, "KiB/call")
+				b.ReportMetric(0, "ns/op")
 			}
 		})
 	}

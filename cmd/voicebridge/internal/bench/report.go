@@ -22,6 +22,10 @@ type Config struct {
 	Events int
 	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
 	Socket bool
+	// SocketClients has callers come over WebSocket.
+	SocketClients bool
+	// Silent has nobody speak.
+	Silent bool
 	// Record has the calls recorded.
 	Record bool
 	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then. It gets
@@ -107,6 +111,8 @@ type Process struct {
 	// CPU is in percent of one core, in total and per call.
 	CPU        float64 `json:"cpu_percent"`
 	CPUPerCall float64 `json:"cpu_percent_per_call"`
+	// SetUpCPU is what it takes to set up a call, in ms.
+	SetUpCPU float64 `json:"set_up_cpu_ms"`
 	// Memory is resident, in KiB: before the first call, with all calls, and the difference per call.
 	IdleRSS    int64   `json:"idle_rss_kib"`
 	RSS        int64   `json:"rss_kib"`
@@ -128,6 +134,10 @@ func newProcess(calls int, idle, before, after usage, seconds float64) *Process 
 		CPU: round(cpu, 2), CPUPerCall: round(cpu/float64(calls), 3), IdleRSS: idle.rss, RSS: after.rss,
 		RSSPerCall: perCall(after.rss-idle.rss, calls),
 	}
+}
+
+func (p *Process) setUp(calls int, before, after usage) {
+	p.SetUpCPU = round((after.cpu-before.cpu).Seconds()*1e3/float64(calls), 2)
 }
 
 func perCall(kib int64, calls int) float64 { return round(float64(kib)/float64(calls), 1) }
