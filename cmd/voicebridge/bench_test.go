@@ -12,12 +12,16 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
 // servesForBench makes the test binary serve, in a process of its own.
 const servesForBench = "SERVES_FOR_BENCH"
+
+// traced is where such a process leaves its log, and the processor's profile of its first seconds.
+const traced = "TRACED"
 
 // TestServesForBench is not a test: it is the process that TestBench measures.
 func TestServesForBench(t *testing.T) {
@@ -27,21 +31,20 @@ func TestServesForBench(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	profiled := func() {}
-	if name := os.Getenv("CPU_PROFILE"); name != "" {
-		file, err := os.Create(name)
+	stderr := os.Stderr
+	if name := os.Getenv(traced); name != "" {
+		profile, err := os.Create(name + ".cpu")
 		must(t, err)
-		must(t, pprof.StartCPUProfile(file))
-		profiled = pprof.StopCPUProfile
+		must(t, pprof.StartCPUProfile(profile))
+		stderr, err = os.Create(name + ".log")
+		must(t, err)
+		time.AfterFunc(3*time.Second, pprof.StopCPUProfile) // the calls are there, and are not being ended yet
 	}
-	status := 0
 	if os.Getenv(servesForBench) == "relay" {
 		must(t, serveRelay(ctx, os.Stdout))
-	} else {
-		status = execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr)
+		os.Exit(0)
 	}
-	profiled()
-	os.Exit(status)
+	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, stderr))
 }
 
 // byTest is the command that serves in a process of its own, as the bridge or as the bare relay.

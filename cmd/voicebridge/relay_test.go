@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +15,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -106,15 +110,14 @@ func BenchmarkKept(b *testing.B) {
 }
 
 // BenchmarkSetUps measures what it takes to set up a call, beside a bare relay: processor time, and the time from the offer
-// until the caller is heard. With -profiles it leaves the processor's profile of both.
+// until the caller is heard, and the steps of which that consists. With -profiles it leaves the processor's profile of both.
 func BenchmarkSetUps(b *testing.B) {
 	for _, mode := range []string{"relay", "serve"} {
 		b.Run(mode, func(b *testing.B) {
 			for b.Loop() {
 				command := byTest(b, mode)
-				if *profiles != "" {
-					command.Environ = append(command.Environ, "CPU_PROFILE="+filepath.Join(*profiles, mode+".cpu"))
-				}
+				dir := cmp.Or(*profiles, b.TempDir())
+				command.Environ = append(command.Environ, traced+"="+filepath.Join(dir, mode), "VOICEBRIDGE_LOG__LEVEL=info", "VOICEBRIDGE_LOG__FORMAT=json")
 				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{200}, Duration: time.Second, Silent: true, Bridge: command})
 				must(b, err)
 				b.ReportMetric(report.Rounds[0].Ready.P50/1e3, "ready-p50-ms")
@@ -122,6 +125,11 @@ func BenchmarkSetUps(b *testing.B) {
 					b.ReportMetric(p.SetUpCPU, "cpu-ms")
 				}
 				b.ReportMetric(0, "ns/op")
+				log, err := os.ReadFile(filepath.Join(dir, mode+".log"))
+				must(b, err)
+				if steps := medianSteps(log, 0.5); steps != "" {
+					b.Logf("medians of when each step began and ended, in ms after the request:\n%s", steps)
+				}
 			}
 		})
 	}
@@ -245,4 +253,36 @@ func (r *bareRelay) call(offer string, session []byte) (answer string, err error
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, browser, up)
 	return answer, nil
+}
+
+// medianSteps reads how calls were set up from a log in JSON, and draws the medians of when each step began and ended, a block for each
+// scale ms.
+func medianSteps(log []byte, scale float64) string {
+	type step struct{ began, ended []float64 }
+	steps := map[string]*step{}
+	for line := range bytes.Lines(log) {
+		var entry map[string]any
+		if json.Unmarshal(line, &entry) != nil || entry["msg"] != "call set up" {
+			continue
+		}
+		for name, value := range entry {
+			var from, to float64
+			text, _ := value.(string)
+			if n, _ := fmt.Sscanf(text, "%f-%f", &from, &to); n == 2 && strings.Contains(name, ".") {
+				s := cmp.Or(steps[name], new(step))
+				s.began, s.ended = append(s.began, from), append(s.ended, to)
+				steps[name] = s
+			}
+		}
+	}
+	var lines []string
+	for name, s := range steps {
+		slices.Sort(s.began)
+		slices.Sort(s.ended)
+		from, to := s.began[len(s.began)/2], s.ended[len(s.ended)/2]
+		bar := strings.Repeat(" ", int(from/scale)) + strings.Repeat("█", max(int(to/scale)-int(from/scale), 1))
+		lines = append(lines, fmt.Sprintf("%6.1f %6.1f  %-18s %s\n", from, to, name, bar))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
