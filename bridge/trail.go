@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -134,11 +135,12 @@ func (t *trail) input(in session.Input) {
 	if !ok {
 		return
 	}
-	switch ev, _ := realtime.Decode(e.Data); ev.Type {
-	case realtime.TypeSessionCreated:
-		t.reach(trailCreated)
-	case realtime.TypeSessionUpdated:
-		t.reach(trailUpdated)
+	for kind, name := range map[string]string{
+		realtime.TypeSessionCreated: trailCreated, realtime.TypeSessionUpdated: trailUpdated,
+	} {
+		if bytes.Contains(e.Data, []byte(`"`+kind+`"`)) {
+			t.reach(name)
+		}
 	}
 }
 
@@ -149,7 +151,7 @@ func (t *trail) effects(effects []session.Effect) {
 		case session.Replay:
 			t.reach(trailReplay)
 		case session.ToUpstream:
-			if ev, err := realtime.Decode(e.Data); err == nil && ev.Type == realtime.TypeSessionUpdate {
+			if bytes.Contains(e.Data, []byte(`"`+realtime.TypeSessionUpdate+`"`)) {
 				t.reach(trailSettings)
 			}
 		case session.Gate:
