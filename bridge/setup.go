@@ -36,6 +36,7 @@ type setup struct {
 	// socket is a client's connection, in its place.
 	socket *wsserver.Conn
 	server bool // whose client is an application's server
+	fresh  bool // the thread was made for this call: it is empty
 	patch  session.Patch
 	// fixed, mayChange and ownerCalls come from Start.
 	fixed      bool
@@ -270,6 +271,9 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 // readThread is readHistory without the images.
 func (s *setup) readThread(ctx context.Context) error {
 	defer s.call.trail.reach(trailHistory)
+	if s.fresh {
+		return nil
+	}
 	cfg := s.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		saved, err := lastMessages(ctx, cfg.Store, s.call.key, max(cfg.ReplayMessages, 1))
@@ -363,7 +367,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry,
 		toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
-	if n := cfg.ReplayMessages; n > 0 {
+	if n := cfg.ReplayMessages; n > 0 && !s.fresh {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	s.beginRecording()

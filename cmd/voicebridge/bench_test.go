@@ -57,6 +57,32 @@ func byTest(t testing.TB, mode string) bench.Command {
 	}
 }
 
+// TestKept measures a call of each pair of transports whose client comes over WebSocket, and what it keeps.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for name, socket := range map[string]bool{"to WebRTC": false, "to WebSocket": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var profile []byte
+			report, err := bench.Run(t.Context(), bench.Config{
+				Calls: []int{1}, Duration: time.Second, Events: 20, Socket: socket, SocketClients: true,
+				Kept: func(heap []byte) { profile = heap }, Bridge: byTest(t, "serve"),
+			})
+			must(t, err)
+			r := report.Rounds[0]
+			if r.KeptPerCall <= 0 || r.Words.Sent == 0 || r.Words.Lost >= r.Words.Sent {
+				t.Errorf("%+v", r)
+			}
+			if !strings.Contains(string(profile), "heap profile:") {
+				t.Errorf("no heap profile: %.200s", profile)
+			}
+			if p := r.Bridge; runtime.GOOS == "linux" && p.SetUpCPU <= 0 {
+				t.Errorf("no processor time of a set-up: %+v", p)
+			}
+		})
+	}
+}
+
 // TestBench measures two calls for two seconds, with the bridge in a process of its own. It checks counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()

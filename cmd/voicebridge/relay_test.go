@@ -118,7 +118,7 @@ func BenchmarkSetUps(b *testing.B) {
 				command := byTest(b, mode)
 				dir := cmp.Or(*profiles, b.TempDir())
 				command.Environ = append(command.Environ, traced+"="+filepath.Join(dir, mode), "VOICEBRIDGE_LOG__LEVEL=info", "VOICEBRIDGE_LOG__FORMAT=json")
-				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{200}, Duration: time.Second, Silent: true, Bridge: command})
+				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{100}, Duration: time.Second, Silent: true, Bridge: command})
 				must(b, err)
 				b.ReportMetric(report.Rounds[0].Ready.P50/1e3, "ready-p50-ms")
 				if p := report.Rounds[0].Bridge; p != nil {

@@ -206,9 +206,8 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(
-		realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route)).Encode()),
-	)
+	session := c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))
+	u.send(realtime.SessionUpdate(u.updateID, session.Encode()))
 }
 
 // whole is what the next session will be configured with.

@@ -211,10 +211,11 @@ func (r Report) WriteTable(w io.Writer) error {
 	if r.Record {
 		kept = " All of it is recorded."
 	}
-	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n",
-		back, r.EventsPerSecond, r.Seconds, kept)
-	out.WriteString("Audio is timed there and back, words from the model to the browser, ready from the offer until the caller\n" +
-		"is heard. CPU is in % of one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
+	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, ", back)
+	fmt.Fprintf(&out, "and the model %d events with words, for %g s.%s\n", r.EventsPerSecond, r.Seconds, kept)
+	out.WriteString("Audio is timed there and back, words from the model to the browser, ready from the offer until the " +
+		"caller\nis heard. CPU is in % of one core, memory resident. The load generator (browsers and upstream) shares " +
+		"this machine.\n\n")
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\t\taudio, ms\t\twords, ms\t\tready, ms\t\tCPU, %\t\t\tmemory\t")
 	fmt.Fprintln(t, "calls\tp50\tp99\tp50\tp99\tp50\tp99\tall\tper call\tidle MB\tMB\tKB per call\t")

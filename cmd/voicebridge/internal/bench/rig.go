@@ -109,7 +109,8 @@ func (r *rig) startUpstream(calls int) (string, error) {
 		return "", fmt.Errorf("listen for the upstream: %w", err)
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(r.alive))
-	server := &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	quiet := slog.NewLogLogger(slog.DiscardHandler, 0)
+	server := &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: quiet}
 	var all sync.WaitGroup
 	all.Go(func() { _ = sim.Run(running) }) // it returns nil: the peers' API is ours
 	all.Go(func() { _ = server.Serve(ln) }) // it ends by Close, with an error that says so
