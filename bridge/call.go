@@ -17,7 +17,7 @@ import (
 )
 
 // maxInbox is how many inputs may wait for the loop before the legs must wait.
-const maxInbox = 256
+const maxInbox = 64
 
 // maxWaiting is how many bytes an event of a client may have of which many may wait for the loop.
 const maxWaiting = 64 << 10

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/records"
@@ -147,5 +149,87 @@ func endHere(ctx context.Context, live *call, reason EndReason) error {
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("hang up call: %w", context.Cause(ctx))
+	}
+}
+
+// Way is how a socket for a call gets to the process that has the call.
+type Way struct {
+	Address
+
+	// Ticket lets one socket in there, soon and once: see [Calls.Redeem].
+	Ticket string
+	// Gone reports whether that process is known to be dead.
+	Gone func() bool
+}
+
+// Elsewhere returns the way to a call of the owner that another process has. elsewhere is false if none has it; an
+// *Error with CodeUnreachable says that it cannot be reached.
+func (c *Calls) Elsewhere(ctx context.Context, owner, callID string) (way Way, elsewhere bool, err error) {
+	r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandAdmit, question{CallID: callID})
+	if !elsewhere || err != nil {
+		return Way{}, elsewhere, err
+	}
+	return Way{
+		r.Address, r.Ticket, func() bool { _, dead := c.cfg.Store.Cluster.Dead(r.Instance); return dead },
+	}, true, nil
+}
+
+// admitHere lets another process bring a socket for a call of this one.
+func (c *Calls) admitHere(owner, callID string, r *reply) error {
+	if live := c.ofOwner(owner, callID); live == nil || live.ends.Load() {
+		return fmt.Errorf("admit socket: %w", persistence.ErrNotFound)
+	}
+	if c.cfg.Address != nil {
+		r.Address = c.cfg.Address()
+	}
+	if r.URL == "" {
+		return errUnreachable
+	}
+	r.Instance, r.Ticket = c.cfg.Store.Instance(), c.tickets.issue(owner, callID, time.Now())
+	return nil
+}
+
+// Redeem returns for which call of which owner a ticket is, which is then used up.
+func (c *Calls) Redeem(ticket string) (owner, callID string, ok bool) {
+	return c.tickets.redeem(ticket, time.Now())
+}
+
+// RecordingState is whether a call is being recorded.
+type RecordingState = session.RecordingState
+
+// The states in which a client may put a recording.
+const (
+	RecordingOn     = session.RecordingOn
+	RecordingPaused = session.RecordingPaused
+)
+
+// SetRecording pauses the recording of a live call, or goes on with it, on any instance. persistence.ErrNotFound means
+// that the call does not exist or belongs to another owner, and CodeNotRecorded that it is not recorded.
+func (c *Calls) SetRecording(ctx context.Context, owner, callID string, state RecordingState) error {
+	if _, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandRecord,
+		question{CallID: callID, Text: string(state)}); elsewhere || err != nil {
+		return err
+	}
+	return c.setRecordingHere(ctx, owner, callID, state)
+}
+
+// setRecordingHere is SetRecording for a call of this process.
+func (c *Calls) setRecordingHere(ctx context.Context, owner, callID string, state RecordingState) error {
+	live := c.ofOwner(owner, callID)
+	if live == nil {
+		return fmt.Errorf("set recording: %w", persistence.ErrNotFound)
+	}
+	recorded := make(chan bool, 1)
+	live.post(session.SetRecording{State: state, Recorded: recorded})
+	select {
+	case yes := <-recorded:
+		if !yes {
+			return &Error{Code: CodeNotRecorded, Message: "The call is not being recorded."}
+		}
+		return nil
+	case <-live.quit:
+		return fmt.Errorf("set recording: %w", persistence.ErrNotFound)
+	case <-ctx.Done():
+		return fmt.Errorf("set recording: %w", context.Cause(ctx))
 	}
 }

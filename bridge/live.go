@@ -122,7 +122,8 @@ func liveHistory(messages []thread.Message) (history []live.Message) {
 		case realtime.ItemFunctionCall:
 			called[item.CallID] = "The tool " + item.Name + " was called with " + item.Arguments
 		case realtime.ItemFunctionCallOutput:
-			history = append(history, live.Message{Role: "developer", Text: called[item.CallID] + " and returned " + item.Output})
+			text := called[item.CallID] + " and returned " + item.Output
+			history = append(history, live.Message{Role: "developer", Text: text})
 		default:
 			role := item.Role
 			if role == string(thread.RoleSystem) {

@@ -36,6 +36,7 @@ type setup struct {
 	// socket is a client's connection, in its place.
 	socket *wsserver.Conn
 	server bool // whose client is an application's server
+	fresh  bool // the thread was made for this call: it is empty
 	patch  session.Patch
 	// fixed, mayChange and ownerCalls come from Start.
 	fixed      bool
@@ -48,7 +49,7 @@ type setup struct {
 	created bool          // the record may be in the database
 	claimed bool          // it is
 	listed  chan struct{} // closed when the registry is there
-	dialer  leg.Dialer
+	dialer  *leg.Dialer
 	browser leg.Peer
 	answer  string
 	up      *leg.Session
@@ -73,11 +74,11 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.own = cfg.Settings
 	s.own.Session = cfg.Session.With(s.route.settled(cfg.Session))
 	upstreams := cfg.chain(s.route, &s.calls.health)
-	s.dialer = leg.Dialer{
+	s.dialer = &leg.Dialer{
 		Upstream: upstreams, Creation: s.own.Session.Creation(), Refusal: refusal, CallID: s.call.id,
 		Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later,
-		HungUp: s.calls.hungUp, Ended: s.sessionEnded, Post: s.call.post, Reached: s.call.trail.upstream,
-		Log: s.call.log,
+		HungUp: s.calls.hungUp, Ended: s.calls.sessionEnded(s.call, cfg), Post: s.call.post,
+		Reached: s.call.trail.upstream, Log: s.call.log,
 	}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
@@ -168,11 +169,14 @@ func (s *setup) claimHistory(ctx context.Context) ([]thread.Message, error) {
 	return s.readHistory(ctx)
 }
 
-// sessionEnded records how long a session was that is billed by its length.
-func (s *setup) sessionEnded(rec records.Leg, route session.Route, length time.Duration, reported bool) {
-	done := endedSession(s.cfg, rec, cmp.Or(route.Model, s.cfg.Session.Model), length, reported)
-	s.calls.cfg.Writer.PushLast(s.call.key, persistence.PutResponse{Response: done})
-	s.call.observer.TurnOver(Turn{Charges: []records.Response{done}})
+// sessionEnded returns what records how long a session of a call was that is billed by its length. It outlives the
+// set-up.
+func (c *Calls) sessionEnded(one *call, cfg *Config) func(records.Leg, session.Route, time.Duration, bool) {
+	return func(rec records.Leg, route session.Route, length time.Duration, reported bool) {
+		done := endedSession(cfg, rec, cmp.Or(route.Model, cfg.Session.Model), length, reported)
+		c.cfg.Writer.PushLast(one.key, persistence.PutResponse{Response: done})
+		one.observer.TurnOver(Turn{Charges: []records.Response{done}})
+	}
 }
 
 // beginDial begins to create the first upstream session. The call takes it over, and outlives the request.
@@ -267,6 +271,9 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 // readThread is readHistory without the images.
 func (s *setup) readThread(ctx context.Context) error {
 	defer s.call.trail.reach(trailHistory)
+	if s.fresh {
+		return nil
+	}
 	cfg := s.cfg
 	if end, ok := s.calls.unsaved.of(s.call.key); ok && end.known {
 		saved, err := lastMessages(ctx, cfg.Store, s.call.key, max(cfg.ReplayMessages, 1))
@@ -335,8 +342,8 @@ func (s *setup) list(ctx context.Context) error {
 		(tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
 		return nil // nothing runs that could be cancelled, or the assistant is not to have it
 	}
-	if err := s.registry.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil &&
-		!errors.Is(err, toolkit.ErrDuplicate) {
+	err = s.registry.Replace(nil, withCancel().Entries())
+	if err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
 		return fmt.Errorf("add tool: %w", err)
 	}
 	return nil
@@ -351,7 +358,7 @@ func (s *setup) state(now time.Time) *session.State {
 		limit, can = s.up.Leg.MaxMessageSize(), s.up.Leg.Can()
 		c.images.limit.Store(int64(limit))
 	}
-	c.dialer, c.first = &s.dialer, s.up
+	c.dialer, c.first = s.dialer, s.up
 	c.dialing = s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
 	c.tools.observer = c.observer
@@ -360,7 +367,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry,
 		toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
-	if n := cfg.ReplayMessages; n > 0 {
+	if n := cfg.ReplayMessages; n > 0 && !s.fresh {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	s.beginRecording()

@@ -208,7 +208,7 @@ func (c *Calls) connect(
 	}
 	set := setup{
 		calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket,
-		server: start.Server, patch: patch, fixed: start.Fixed, mayChange: start.MayChange,
+		server: start.Server, fresh: start.ThreadID == "", patch: patch, fixed: start.Fixed, mayChange: start.MayChange,
 		keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls,
 	}
 	s, answer, err := set.run(ctx)

@@ -134,6 +134,15 @@ var cancelDefinition = toolkit.Definition{
 	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
 }
 
+// withCancel is a registry of that tool alone: calls take it from there as it was checked.
+var withCancel = sync.OnceValue(func() *toolkit.Registry {
+	r := toolkit.NewRegistry()
+	if err := r.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil {
+		panic(err) // of a constant
+	}
+	return r
+})
+
 // cancelEntry is that tool in a call's registry.
 type cancelEntry struct{}
 

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strconv"
@@ -67,7 +68,7 @@ type trail struct {
 
 	mu    sync.Mutex
 	began time.Time
-	at    map[string]time.Time // the first time of each
+	at    map[string]time.Time // the first time of each; nil once it has ended
 }
 
 func newTrail() *trail { return &trail{open: true, began: time.Now(), at: make(map[string]time.Time)} }
@@ -77,7 +78,7 @@ func (t *trail) reach(name string) { t.reachAt(name, time.Now()) }
 func (t *trail) reachAt(name string, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, known := t.at[name]; !known && !at.IsZero() {
+	if _, known := t.at[name]; t.at != nil && !known && !at.IsZero() {
 		t.at[name] = at
 	}
 }
@@ -134,11 +135,12 @@ func (t *trail) input(in session.Input) {
 	if !ok {
 		return
 	}
-	switch ev, _ := realtime.Decode(e.Data); ev.Type {
-	case realtime.TypeSessionCreated:
-		t.reach(trailCreated)
-	case realtime.TypeSessionUpdated:
-		t.reach(trailUpdated)
+	for kind, name := range map[string]string{
+		realtime.TypeSessionCreated: trailCreated, realtime.TypeSessionUpdated: trailUpdated,
+	} {
+		if bytes.Contains(e.Data, []byte(`"`+kind+`"`)) {
+			t.reach(name)
+		}
 	}
 }
 
@@ -149,7 +151,7 @@ func (t *trail) effects(effects []session.Effect) {
 		case session.Replay:
 			t.reach(trailReplay)
 		case session.ToUpstream:
-			if ev, err := realtime.Decode(e.Data); err == nil && ev.Type == realtime.TypeSessionUpdate {
+			if bytes.Contains(e.Data, []byte(`"`+realtime.TypeSessionUpdate+`"`)) {
 				t.reach(trailSettings)
 			}
 		case session.Gate:
@@ -179,5 +181,9 @@ func (t *trail) end(word, sound time.Time) []SetUpStep {
 	}
 	t.mu.Unlock()
 	t.reachAt(trailSound, sound)
-	return t.steps()
+	steps := t.steps()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at = nil // later connections are no part of it
+	return steps
 }

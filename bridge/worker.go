@@ -57,14 +57,14 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 		},
 		Ended: func(rec records.Leg) { c.writer.PushLast(c.key, persistence.PutLeg{Leg: rec}) },
 	}, c.dialer)
-	if c.first != nil {
-		w.up.Begin(c.first)
-	} else {
-		w.up.Await(c.dialing)
-	}
 	var over bool
-	if c.first != nil {
+	first, dialing := c.first, c.dialing
+	c.first, c.dialing = nil, nil // they may end long before the call
+	if first != nil {
+		w.up.Begin(first)
 		reason, over = w.step(session.Begun{})
+	} else {
+		w.up.Await(dialing)
 	}
 	if !over {
 		reason = w.loop()

@@ -84,7 +84,7 @@ func migrate(
 	ctx context.Context, begin onMigration, dialect goose.Dialect, dir string, conn *sql.DB,
 	opts ...goose.ProviderOption,
 ) error {
-	if _, err := outdated(ctx, dialect, dir, conn); err != nil {
+	if stale, err := outdated(ctx, dialect, dir, conn); err != nil || !stale {
 		return err
 	}
 	p, err := migrations(dialect, dir, conn, opts...)

@@ -1,12 +1,16 @@
 package realtime
 
+import (
+	"encoding/json"
+	"slices"
+)
+
 // clientEvent is the union of the fields of the client events that are built here.
 type clientEvent struct {
 	Type           string `json:"type"`
 	EventID        string `json:"event_id,omitempty"`
 	PreviousItemID string `json:"previous_item_id,omitempty"`
 	Item           *Item  `json:"item,omitempty"`
-	Session        any    `json:"session,omitempty"`
 	ItemID         string `json:"item_id,omitempty"`
 	ResponseID     string `json:"response_id,omitempty"`
 	ContentIndex   *int   `json:"content_index,omitempty"`
@@ -16,7 +20,6 @@ type clientEvent struct {
 func (e clientEvent) bytes() []byte {
 	b, err := marshal(e)
 	if err != nil {
-		// All but the session is made of strings, so this is a bug of the caller: the session cannot be encoded.
 		panic("realtime: encode " + e.Type + ": " + err.Error())
 	}
 	return b
@@ -34,9 +37,10 @@ func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
 	return ItemCreate(eventID, Item{ID: itemID, Type: ItemFunctionCallOutput, CallID: callID, Output: output}, "")
 }
 
-// SessionUpdate builds session.update. session encodes to a session object. It panics if session cannot be encoded.
-func SessionUpdate(eventID string, session any) []byte {
-	return clientEvent{Type: TypeSessionUpdate, EventID: eventID, Session: session}.bytes()
+// SessionUpdate builds session.update with a session object, which is not read: with its tools it is large.
+func SessionUpdate(eventID string, session json.RawMessage) []byte {
+	event := clientEvent{Type: TypeSessionUpdate, EventID: eventID}.bytes()
+	return slices.Concat(event[:len(event)-1], []byte(`,"session":`), session, []byte("}"))
 }
 
 // ResponseCreate builds response.create without overrides.

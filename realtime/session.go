@@ -3,7 +3,6 @@ package realtime
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 )
 
 // Tool declares one function that the model may call.
@@ -19,14 +18,14 @@ type Tool struct {
 // servers, keepTool gets "". A tool_choice that names a hidden tool becomes "auto". All other values stay as they are,
 // but the order of keys may change. An event without a session object is returned unchanged.
 func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) {
-	var event, session map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &event); err != nil {
+	event, session := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if err := readInto(event, raw); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
-	if s := event["session"]; len(s) == 0 || string(s) == "null" {
+	if s := event["session"]; len(s) == 0 || isNull(s) {
 		return raw, nil
 	}
-	if err := json.Unmarshal(event["session"], &session); err != nil {
+	if err := readInto(session, event["session"]); err != nil {
 		return nil, fmt.Errorf("redact session: %w", err)
 	}
 	delete(session, "instructions")
@@ -41,17 +40,29 @@ func RedactSession(raw []byte, keepTool func(name string) bool) ([]byte, error) 
 	return marshal(event)
 }
 
+// readInto reads an object of which most is only passed on.
+func readInto(fields map[string]json.RawMessage, raw []byte) error {
+	return members(raw, func(key string, val []byte) error {
+		fields[key] = val
+		return nil
+	})
+}
+
 func redactTools(session map[string]json.RawMessage, keepTool func(string) bool) error {
-	if list := session["tools"]; len(list) > 0 && string(list) != "null" {
-		var all []json.RawMessage
-		if err := json.Unmarshal(list, &all); err != nil {
-			return err
+	if list := session["tools"]; len(list) > 0 && !isNull(list) {
+		kept := []json.RawMessage{}
+		err := elements(list, func(tool []byte) error {
+			if !hidden(tool, keepTool) {
+				kept = append(kept, tool)
+			}
+			return nil
+		})
+		if err == nil {
+			session["tools"], err = marshal(kept)
 		}
-		kept, err := marshal(slices.DeleteFunc(all, func(tool json.RawMessage) bool { return hidden(tool, keepTool) }))
 		if err != nil {
 			return err
 		}
-		session["tools"] = kept
 	}
 	if choice := session["tool_choice"]; len(choice) > 0 && choice[0] == '{' && hidden(choice, keepTool) {
 		session["tool_choice"] = json.RawMessage(`"auto"`)
@@ -61,8 +72,11 @@ func redactTools(session map[string]json.RawMessage, keepTool func(string) bool)
 
 // hidden reports whether what names a tool names one that keepTool rejects.
 func hidden(tool json.RawMessage, keepTool func(string) bool) bool {
-	var named struct{ Name loose }
-	return json.Unmarshal(tool, &named) != nil || !keepTool(string(named.Name))
+	var name loose
+	if said := Member(tool, "name"); said != nil {
+		_ = name.UnmarshalJSON(said) // it is JSON
+	}
+	return tool[0] != '{' || !keepTool(string(name))
 }
 
 // Member returns the value that path, a sequence of keys, leads to in nested objects. It does not decode the rest,

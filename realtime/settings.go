@@ -46,6 +46,15 @@ func (f Field) collect(into Settings, at string, raw []byte, take func(path stri
 	return failed
 }
 
+// Encode returns the session object. It panics if a value is not JSON.
+func (s Settings) Encode() json.RawMessage {
+	raw, err := s.MarshalJSON()
+	if err != nil {
+		panic("realtime: encode session: " + err.Error())
+	}
+	return raw
+}
+
 // MarshalJSON writes the session object.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	session := map[string]any{}

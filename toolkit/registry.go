@@ -50,7 +50,7 @@ type registered struct {
 // Registry holds the tools of a session by name. It is safe for concurrent use.
 type Registry struct {
 	mu    sync.RWMutex
-	tools map[string]*registered
+	tools map[string]*registered // it is replaced, never changed: clones share it
 }
 
 // NewRegistry returns an empty registry.
@@ -90,10 +90,12 @@ func (r *Registry) Replace(remove []string, add []Entry) error {
 		}
 		added[name] = t
 	}
+	tools := maps.Clone(r.tools)
 	for _, name := range remove {
-		delete(r.tools, name)
+		delete(tools, name)
 	}
-	maps.Copy(r.tools, added)
+	maps.Copy(tools, added)
+	r.tools = tools
 	return nil
 }
 
@@ -147,9 +149,7 @@ func (r *Registry) Entries() []Entry {
 func (r *Registry) Clone() *Registry {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	c := &Registry{tools: make(map[string]*registered, len(r.tools))}
-	maps.Copy(c.tools, r.tools)
-	return c
+	return &Registry{tools: r.tools}
 }
 
 func (r *Registry) sorted() []*registered {

@@ -8,15 +8,20 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
 // servesForBench makes the test binary serve, in a process of its own.
 const servesForBench = "SERVES_FOR_BENCH"
+
+// traced is where such a process leaves its log, and the processor's profile of its first seconds.
+const traced = "TRACED"
 
 // TestServesForBench is not a test: it is the process that TestBench measures.
 func TestServesForBench(t *testing.T) {
@@ -26,13 +31,20 @@ func TestServesForBench(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	stderr := os.Stderr
+	if name := os.Getenv(traced); name != "" {
+		profile, err := os.Create(name + ".cpu")
+		must(t, err)
+		must(t, pprof.StartCPUProfile(profile))
+		stderr, err = os.Create(name + ".log")
+		must(t, err)
+		time.AfterFunc(3*time.Second, pprof.StopCPUProfile) // the calls are there, and are not being ended yet
+	}
 	if os.Getenv(servesForBench) == "relay" {
-		if err := serveRelay(ctx, os.Stdout); err != nil {
-			t.Fatal(err)
-		}
+		must(t, serveRelay(ctx, os.Stdout))
 		os.Exit(0)
 	}
-	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
+	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, stderr))
 }
 
 // byTest is the command that serves in a process of its own, as the bridge or as the bare relay.
@@ -42,6 +54,32 @@ func byTest(t testing.TB, mode string) bench.Command {
 	must(t, err)
 	return bench.Command{
 		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(), Environ: append(passedOn(os.Environ()), servesForBench+"="+mode),
+	}
+}
+
+// TestKept measures a call of each pair of transports whose client comes over WebSocket, and what it keeps.
+func TestKept(t *testing.T) {
+	t.Parallel()
+	for name, socket := range map[string]bool{"to WebRTC": false, "to WebSocket": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var profile []byte
+			report, err := bench.Run(t.Context(), bench.Config{
+				Calls: []int{1}, Duration: time.Second, Events: 20, Socket: socket, SocketClients: true,
+				Kept: func(heap []byte) { profile = heap }, Bridge: byTest(t, "serve"),
+			})
+			must(t, err)
+			r := report.Rounds[0]
+			if r.KeptPerCall <= 0 || r.Words.Sent == 0 || r.Words.Lost >= r.Words.Sent {
+				t.Errorf("%+v", r)
+			}
+			if !strings.Contains(string(profile), "heap profile:") {
+				t.Errorf("no heap profile: %.200s", profile)
+			}
+			if p := r.Bridge; runtime.GOOS == "linux" && p.SetUpCPU <= 0 {
+				t.Errorf("no processor time of a set-up: %+v", p)
+			}
+		})
 	}
 }
 

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +14,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -71,29 +77,57 @@ func BenchmarkCalls(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkKept measures how many bytes of objects and stacks a call keeps, in KiB, of each kind and load, beside a bare
-// relay. Unlike times it can be trusted on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
+var profiles = flag.String("profiles", "", "a folder for the heap profiles of BenchmarkKept, and for BenchmarkSetUps")
+
+// BenchmarkKept measures what a call of each kind keeps of objects and stacks, in KiB, beside a bare relay: the client's
+// transport and the model's, while nobody speaks, while both do, and with the model's words. Unlike times it can be trusted
+// on a machine with other work: go test ./cmd/voicebridge -run '^$' -bench Kept -benchtime 1x
 func BenchmarkKept(b *testing.B) {
-	for _, k := range []struct {
-		name   string
-		mode   string
-		events int
-		socket bool
-		record bool
-	}{
-		{"relay/audio", "relay", 0, false, false}, {"relay/words", "relay", 20, false, false},
-		{"call/audio", "serve", 0, false, false}, {"call/words", "serve", 20, false, false},
-		{"call/recorded", "serve", 5, false, true}, {"call/websocket", "serve", 5, true, false},
-	} {
-		b.Run(k.name, func(b *testing.B) {
-			for b.Loop() {
-				report, err := bench.Run(b.Context(), bench.Config{
-					Calls: []int{20}, Duration: 3 * time.Second, Events: k.events, Socket: k.socket, Record: k.record, Kept: true, Bridge: byTest(b, k.mode),
-				})
-				if err != nil {
-					b.Fatal(err)
+	idle, speaking, words, recorded := bench.Config{Silent: true}, bench.Config{}, bench.Config{Events: 5}, bench.Config{Events: 5, Record: true}
+	keep := func(b *testing.B, mode string, c bench.Config) {
+		for b.Loop() {
+			c.Calls, c.Duration, c.Bridge = []int{20}, 3*time.Second, byTest(b, mode)
+			c.Kept = func(profile []byte) {
+				if *profiles != "" {
+					name := strings.NewReplacer("BenchmarkKept/", "", "/", "-").Replace(b.Name())
+					must(b, os.WriteFile(filepath.Join(*profiles, name+".heap"), profile, 0o600))
 				}
-				b.ReportMetric(report.Rounds[0].KeptPerCall, "KiB/call")
+			}
+			report, err := bench.Run(b.Context(), c)
+			must(b, err)
+			b.ReportMetric(report.Rounds[0].KeptPerCall, "KiB/call")
+			b.ReportMetric(0, "ns/op")
+		}
+	}
+	for load, c := range map[string]bench.Config{"idle": idle, "speaking": speaking, "words": words} {
+		b.Run("relay/"+load, func(b *testing.B) { keep(b, "relay", c) })
+		for kind, sockets := range map[string][2]bool{"rtc-rtc": {}, "ws-rtc": {true, false}, "rtc-ws": {false, true}, "ws-ws": {true, true}} {
+			c.SocketClients, c.Socket = sockets[0], sockets[1]
+			b.Run(kind+"/"+load, func(b *testing.B) { keep(b, "serve", c) })
+		}
+	}
+	b.Run("rtc-rtc/recorded", func(b *testing.B) { keep(b, "serve", recorded) })
+}
+
+// BenchmarkSetUps measures what it takes to set up a call, beside a bare relay: processor time, and the time from the offer
+// until the caller is heard. With -profiles it leaves the processor's profile of both, and the steps in ms after the request.
+func BenchmarkSetUps(b *testing.B) {
+	for _, mode := range []string{"relay", "serve"} {
+		b.Run(mode, func(b *testing.B) {
+			for b.Loop() {
+				command := byTest(b, mode)
+				dir := cmp.Or(*profiles, b.TempDir())
+				command.Environ = append(command.Environ, traced+"="+filepath.Join(dir, mode), "VOICEBRIDGE_LOG__LEVEL=info", "VOICEBRIDGE_LOG__FORMAT=json")
+				report, err := bench.Run(b.Context(), bench.Config{Calls: []int{100}, Duration: time.Second, Silent: true, Bridge: command})
+				must(b, err)
+				b.ReportMetric(report.Rounds[0].Ready.P50/1e3, "ready-p50-ms")
+				if p := report.Rounds[0].Bridge; p != nil {
+					b.ReportMetric(p.SetUpCPU, "cpu-ms")
+				}
+				b.ReportMetric(0, "ns/op")
+				log, err := os.ReadFile(filepath.Join(dir, mode+".log"))
+				must(b, err)
+				must(b, os.WriteFile(filepath.Join(dir, mode+".steps"), []byte(medianSteps(log, 0.25)), 0o600))
 			}
 		})
 	}
@@ -242,4 +276,36 @@ func (r *bareRelay) call(offer string, session []byte) (answer string, err error
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, browser, up)
 	return answer, nil
+}
+
+// medianSteps reads how calls were set up from a log in JSON, and draws the medians of when each step began and ended, a block for each
+// scale ms.
+func medianSteps(log []byte, scale float64) string {
+	type step struct{ began, ended []float64 }
+	steps := map[string]*step{}
+	for line := range bytes.Lines(log) {
+		var entry map[string]any
+		if json.Unmarshal(line, &entry) != nil || entry["msg"] != "call set up" {
+			continue
+		}
+		for name, value := range entry {
+			var from, to float64
+			text, _ := value.(string)
+			if n, _ := fmt.Sscanf(text, "%f-%f", &from, &to); n == 2 && strings.Contains(name, ".") {
+				s := cmp.Or(steps[name], new(step))
+				s.began, s.ended = append(s.began, from), append(s.ended, to)
+				steps[name] = s
+			}
+		}
+	}
+	var lines []string
+	for name, s := range steps {
+		slices.Sort(s.began)
+		slices.Sort(s.ended)
+		from, to := s.began[len(s.began)/2], s.ended[len(s.ended)/2]
+		bar := strings.Repeat(" ", int(from/scale)) + strings.Repeat("█", max(int(to/scale)-int(from/scale), 1))
+		lines = append(lines, fmt.Sprintf("%6.1f %6.1f  %-18s %s\n", from, to, name, bar))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }

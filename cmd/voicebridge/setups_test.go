@@ -3,10 +3,7 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -71,7 +68,7 @@ func TestSetUps(t *testing.T) {
 				w.times = append(w.times, at)
 			}
 		}
-		steps := medianSteps([]byte(log.String()[logged:]))
+		steps := medianSteps([]byte(log.String()[logged:]), 4)
 		if len(steps) == 0 {
 			t.Error("no steps in the log")
 		}
@@ -284,35 +281,4 @@ func (w *way) setUp(t *testing.T) (at reached) {
 		}
 	}
 	return at
-}
-
-// medianSteps reads how calls were set up from a log in JSON, and draws the medians of when each step began and ended.
-func medianSteps(log []byte) string {
-	type step struct{ began, ended []float64 }
-	steps := map[string]*step{}
-	for line := range bytes.Lines(log) {
-		var entry map[string]any
-		if json.Unmarshal(line, &entry) != nil || entry["msg"] != "call set up" {
-			continue
-		}
-		for name, value := range entry {
-			var from, to float64
-			text, _ := value.(string)
-			if n, _ := fmt.Sscanf(text, "%f-%f", &from, &to); n == 2 && strings.Contains(name, ".") {
-				s := cmp.Or(steps[name], new(step))
-				s.began, s.ended = append(s.began, from), append(s.ended, to)
-				steps[name] = s
-			}
-		}
-	}
-	var lines []string
-	for name, s := range steps {
-		slices.Sort(s.began)
-		slices.Sort(s.ended)
-		from, to := s.began[len(s.began)/2], s.ended[len(s.ended)/2]
-		bar := strings.Repeat(" ", int(from/4)) + strings.Repeat("█", max(int(to/4)-int(from/4), 1))
-		lines = append(lines, fmt.Sprintf("%5.0f %5.0f  %-18s %s\n", from, to, name, bar))
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "")
 }

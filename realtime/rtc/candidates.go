@@ -95,6 +95,9 @@ func hostOf(line string) (address netip.Addr, ok bool) {
 // for them. Pion would do so, too, but then has a socket for only one of our addresses, the first, which may be that of
 // loopback or of a bridge that no packet from outside reaches.
 func announced(answer string, public []string) string {
+	if len(public) == 0 {
+		return answer
+	}
 	var own []netip.Addr
 	for line := range strings.Lines(answer) {
 		if address, ok := hostOf(line); ok {

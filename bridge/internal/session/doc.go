@@ -4,9 +4,8 @@
 //
 //	                    reduce.go                 an input comes in, effects go out
 //	from_upstream.go                              events of the upstream,
-//	from_browser.go  from_server.go  browser.go   of the browser, of others;
-//	sideband.go                                   who comes and goes beside the browser
-//	          switching.go  ending.go             to the next session, and the end
+//	from_browser.go  from_server.go  clients.go   of the browser, of others; who comes and goes
+//	          phases.go  switching.go             the beginning and the end, and to the next session
 //	                     state.go                 what follows is owned by it:
 //	texts.go  speech.go  renewal.go  view.go
 //	tools.go  playback.go  settings.go  client_tools.go

@@ -206,9 +206,8 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	u.send(
-		realtime.SessionUpdate(u.updateID, c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))),
-	)
+	session := c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))
+	u.send(realtime.SessionUpdate(u.updateID, session.Encode()))
 }
 
 // whole is what the next session will be configured with.
@@ -259,7 +258,7 @@ func (c *settings) sendUpdate(u *update) {
 		u.by = c.now.Add(updateTimeout)
 	}
 	c.inFlight = u
-	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u, c.Session)))
+	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u, c.Session).Encode()))
 }
 
 // fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
@@ -299,8 +298,8 @@ func (c *settings) fit(u *update) int {
 func (c *settings) size(change Patch) int {
 	whole := c.effective
 	whole.add(change)
-	event := realtime.SessionUpdate(ownPrefix+"0000000", c.object(&update{first: true, patch: whole}, c.Session))
-	return len(event)
+	object := c.object(&update{first: true, patch: whole}, c.Session).Encode()
+	return len(realtime.SessionUpdate(ownPrefix+"0000000", object))
 }
 
 // tooLarge is the error about a session of that size, of which fields were left out.
@@ -334,16 +333,14 @@ func (c *settings) declare(u *update) {
 
 // described takes what the upstream says about its session, and returns the voice: a name, or the id of a custom one.
 func (c *settings) described(ev *event) (voice string) {
-	var session struct {
-		Audio struct {
-			Input struct {
-				Turns json.RawMessage `json:"turn_detection"`
-			}
-			Output struct{ Voice json.RawMessage }
+	var audio struct {
+		Input struct {
+			Turns json.RawMessage `json:"turn_detection"`
 		}
+		Output struct{ Voice json.RawMessage }
 	}
-	_ = json.Unmarshal(ev.Session, &session) // what cannot be read is not said
-	turns := session.Audio.Input.Turns
+	_ = json.Unmarshal(realtime.Member(ev.Session, "audio"), &audio) // what cannot be read is not said
+	turns := audio.Input.Turns
 	c.pushToTalk = string(turns) == "null"
 	var detection struct {
 		CreateResponse *bool `json:"create_response"`
@@ -353,8 +350,7 @@ func (c *settings) described(ev *event) (voice string) {
 	var own struct {
 		ID string `json:"id"`
 	}
-	if json.Unmarshal(session.Audio.Output.Voice, &voice) != nil &&
-		json.Unmarshal(session.Audio.Output.Voice, &own) == nil {
+	if json.Unmarshal(audio.Output.Voice, &voice) != nil && json.Unmarshal(audio.Output.Voice, &own) == nil {
 		voice = own.ID
 	}
 	return clip(voice)

@@ -64,3 +64,21 @@ func TestNewToolBesideAClients(t *testing.T) {
 		t.Error("the client has lost its tool")
 	}
 }
+
+// TestSessionAsKept has the upstream repeat the server's instructions and tools beside a client's. Only the client's is
+// kept for those that join later.
+func TestSessionAsKept(t *testing.T) {
+	t.Parallel()
+	c := limited(t, Config{})
+	c.play(`br {"type":"session.update","session":{"tools":[{"type":"function","name":"mine"}]}}`)
+	c.play(`up {"type":"session.updated","session":{"type":"realtime","instructions":"secret","audio":{"output":{"voice":"marin"}},` +
+		`"tools":[{"type":"function","name":"theirs"},{"type":"function","name":"mine"}]}}`)
+	const want = `{"session":{"audio":{"output":{"voice":"marin"}},"tools":[{"type":"function","name":"mine"}],"type":"realtime"},` +
+		`"type":"session.updated"}`
+	if got := string(c.s.view.updated); got != want {
+		t.Errorf("kept %s", got)
+	}
+	if got := string(c.s.view.redactedFor(c.s.view.updated, 1)); strings.Contains(got, "mine") {
+		t.Errorf("a sideband sees %s", got)
+	}
+}

@@ -20,7 +20,7 @@ type view struct {
 	transcript *transcript
 	tools      *tools
 	client     *clientTools
-	// created and updated are the session.created and the latest session.updated, as the upstream sent them.
+	// created and updated are what clients may see of session.created and the latest session.updated.
 	created, updated []byte
 	// shown are the items that the clients were told of.
 	shown map[int]*shownItems
@@ -194,15 +194,15 @@ func (v *view) ofSession(ev *event, side int) []byte {
 	if ev.Type == realtime.TypeSessionCreated {
 		raw = v.withVoice(raw)
 	}
-	visible := v.redacted(raw, side)
+	public := v.redacted(raw, v.client.isDeclared) // small: most tools are the server's
 	switch {
-	case ev.Malformed != nil || visible == nil:
+	case ev.Malformed != nil || public == nil:
 	case ev.Type == realtime.TypeSessionCreated:
-		v.created = raw
+		v.created = public
 	case ev.Type == realtime.TypeSessionUpdated:
-		v.updated = ev.Raw
+		v.updated = public
 	}
-	return visible
+	return v.redactedFor(public, side)
 }
 
 // withVoice returns a session.created with the voice that the session is about to get, where the upstream tells its
@@ -220,12 +220,17 @@ func (v *view) withVoice(created []byte) []byte {
 	return replaced(created, "session", replaced(event.Session, "audio", spoken))
 }
 
-// redacted returns what the browser (0) or a sideband sees of a session event, nil for nothing.
-func (v *view) redacted(event []byte, side int) []byte {
+// redactedFor returns what the browser (0) or a sideband sees of a session event, nil for nothing.
+func (v *view) redactedFor(event []byte, side int) []byte {
+	return v.redacted(event, func(tool string) bool { return v.client.declares(side, tool) })
+}
+
+// redacted returns a session event with these tools, nil for nothing.
+func (v *view) redacted(event []byte, keepTool func(string) bool) []byte {
 	if event == nil {
 		return nil
 	}
-	visible, err := realtime.RedactSession(event, func(tool string) bool { return v.client.declares(side, tool) })
+	visible, err := realtime.RedactSession(event, keepTool)
 	if err != nil {
 		v.log(slog.LevelWarn, "session event held back", "error", err)
 		return nil
@@ -296,9 +301,9 @@ func (v *view) retrieve(ev realtime.Event) {
 
 // session returns a session.created with the session as it is.
 func (v *view) session(side int) []byte {
-	created := v.redacted(v.created, side)
+	created := v.redactedFor(v.created, side)
 	var updated struct{ Session json.RawMessage }
-	if v.updated == nil || json.Unmarshal(v.redacted(v.updated, side), &updated) != nil || updated.Session == nil {
+	if v.updated == nil || json.Unmarshal(v.redactedFor(v.updated, side), &updated) != nil || updated.Session == nil {
 		return created
 	}
 	return replaced(created, "session", updated.Session)

@@ -54,7 +54,7 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	if err := r.open(c, n); err != nil {
 		return round, err
 	}
-	keptIdle, err := r.kept(c)
+	keptIdle, _, err := r.kept(c)
 	if err != nil {
 		return round, err
 	}
@@ -62,10 +62,11 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	if err := r.dial(n); err != nil {
 		return round, err
 	}
+	dialed, _ := r.bridge.usage() // if idle was read
 
 	sending, stop := context.WithCancel(r.alive)
 	defer stop()
-	r.send(sending, c.Events)
+	r.send(sending, c.Events, c.Silent)
 	if err := wait(r.alive, time.Now().Add(warmUp)); err != nil {
 		return round, err
 	}
@@ -83,9 +84,12 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 
 	stop()
 	r.all.Wait()
-	kept, err := r.kept(c)
+	kept, profile, err := r.kept(c)
 	if err != nil {
 		return round, err
+	}
+	if c.Kept != nil {
+		c.Kept(profile)
 	}
 	l := r.load
 	round = Round{Calls: n, Audio: l.audio.path(), Words: l.words.path(), Ready: l.ready.path()}
@@ -93,6 +97,7 @@ func measure(ctx context.Context, c Config, n int) (round Round, err error) {
 	round.LateP99 = l.late.path().P99
 	if usageErr == nil {
 		round.Bridge = newProcess(n, idle, before, after, seconds)
+		round.Bridge.setUp(n, idle, dialed)
 	}
 	return round, nil
 }

@@ -168,28 +168,28 @@ type usage struct {
 // inUse finds in a heap profile what is in use after a collection: objects on the heap, and stacks.
 var inUse = regexp.MustCompile(`(?m)^# (?:HeapAlloc|Stack) = (\d+)`)
 
-// kept returns how many KiB the bridge keeps: its live objects and its stacks. Unlike resident memory it has no garbage
-// and no memory that is only reserved.
-func (b *bridge) kept(ctx context.Context) (int64, error) {
+// kept returns how many KiB the bridge keeps, its live objects and its stacks, and its heap profile. Unlike resident
+// memory it has no garbage and no memory that is only reserved.
+func (b *bridge) kept(ctx context.Context) (int64, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.heap, http.NoBody)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the heap: %w", err)
+		return 0, nil, fmt.Errorf("ask for the heap: %w", err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the heap: %w", err)
+		return 0, nil, fmt.Errorf("ask for the heap: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	profile, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return 0, fmt.Errorf("read the heap: %w", err)
+		return 0, nil, fmt.Errorf("read the heap: %w", err)
 	}
 	var total int64
 	for _, found := range inUse.FindAllSubmatch(profile, -1) {
 		n, _ := strconv.ParseInt(string(found[1]), 10, 64) // digits
 		total += n
 	}
-	return total >> 10, nil
+	return total >> 10, profile, nil
 }
 
 // usage returns what the bridge has used so far, according to /proc. It fails on systems other than Linux.

@@ -27,10 +27,15 @@ type Config struct {
 	Speech int
 	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
 	Socket bool
+	// SocketClients has callers come over WebSocket.
+	SocketClients bool
+	// Silent has nobody speak.
+	Silent bool
 	// Record has the calls recorded.
 	Record bool
-	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then.
-	Kept bool
+	// Kept measures what calls keep, for which the bridge collects its garbage: resident memory means little then. It gets
+	// the heap profile with all calls, as text.
+	Kept func(profile []byte)
 	// Bridge says how to start the bridge.
 	Bridge Command
 	// Version is the bridge's, for the report.
@@ -114,6 +119,8 @@ type Process struct {
 	// CPU is in percent of one core, in total and per call.
 	CPU        float64 `json:"cpu_percent"`
 	CPUPerCall float64 `json:"cpu_percent_per_call"`
+	// SetUpCPU is what it takes to set up a call, in ms.
+	SetUpCPU float64 `json:"set_up_cpu_ms"`
 	// Memory is resident, in KiB: before the first call, with all calls, and the difference per call.
 	IdleRSS    int64   `json:"idle_rss_kib"`
 	RSS        int64   `json:"rss_kib"`
@@ -135,6 +142,10 @@ func newProcess(calls int, idle, before, after usage, seconds float64) *Process 
 		CPU: round(cpu, 2), CPUPerCall: round(cpu/float64(calls), 3), IdleRSS: idle.rss, RSS: after.rss,
 		RSSPerCall: perCall(after.rss-idle.rss, calls),
 	}
+}
+
+func (p *Process) setUp(calls int, before, after usage) {
+	p.SetUpCPU = round((after.cpu-before.cpu).Seconds()*1e3/float64(calls), 2)
 }
 
 func perCall(kib int64, calls int) float64 { return round(float64(kib)/float64(calls), 1) }
@@ -211,10 +222,11 @@ func (r Report) WriteTable(w io.Writer) error {
 	if 0 < r.Speech && r.Speech < 100 {
 		back += fmt.Sprintf(" (in %d %% of the time; else 5, as in silence)", r.Speech)
 	}
-	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, and the model %d events with words, for %g s.%s\n",
-		back, r.EventsPerSecond, r.Seconds, kept)
-	out.WriteString("Audio is timed there and back, words from the model to the browser, ready from the offer until the caller\n" +
-		"is heard. CPU is in % of one core, memory resident. The load generator (browsers and upstream) shares this machine.\n\n")
+	fmt.Fprintf(&out, "Each call sends 50 packets of audio a second, %s, ", back)
+	fmt.Fprintf(&out, "and the model %d events with words, for %g s.%s\n", r.EventsPerSecond, r.Seconds, kept)
+	out.WriteString("Audio is timed there and back, words from the model to the browser, ready from the offer until the " +
+		"caller\nis heard. CPU is in % of one core, memory resident. The load generator (browsers and upstream) shares " +
+		"this machine.\n\n")
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\t\taudio, ms\t\twords, ms\t\tready, ms\t\tCPU, %\t\t\tmemory\t")
 	fmt.Fprintln(t, "calls\tp50\tp99\tp50\tp99\tp50\tp99\tall\tper call\tidle MB\tMB\tKB per call\t")

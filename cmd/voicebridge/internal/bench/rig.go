@@ -17,6 +17,7 @@ import (
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/ws"
 )
 
 const (
@@ -32,6 +33,7 @@ type rig struct {
 	api    *rtc.API
 	bridge *bridge
 	client *realtime.Client
+	socket *ws.Client // unless callers come over WebRTC
 	calls  []*call
 	opened []func() error // what close closes, the last first
 	// sessions has the upstream's end of the call that is being made.
@@ -58,9 +60,11 @@ func (r *rig) open(c Config, calls int) (err error) {
 		return err
 	}
 	base := "http://" + host + "/v1"
+	if c.Socket || c.SocketClients {
+		r.speech = simulator.UserSpeech()
+	}
 	if c.Socket {
 		base = "ws://" + host + "/v1/realtime"
-		r.speech = simulator.UserSpeech()
 		if r.sound, err = spokenSound(r.speech, max(c.Events, 1)); err != nil {
 			return err
 		}
@@ -78,6 +82,11 @@ func (r *rig) open(c Config, calls int) (err error) {
 	r.client = &realtime.Client{
 		CallsURL: fmt.Sprintf("%s/v1/realtime/calls?record=%t", r.bridge.url, c.Record),
 		HTTP:     &http.Client{Transport: pool}, Timeout: setUpTimeout,
+	}
+	if c.SocketClients {
+		profile, _ := ws.Find("openai")
+		address := fmt.Sprintf("%s/v1/realtime?record=%t", r.bridge.url, c.Record)
+		r.socket = &ws.Client{Profile: profile, URL: address, HTTP: r.client.HTTP}
 	}
 	return nil
 }
@@ -103,7 +112,8 @@ func (r *rig) startUpstream(calls int) (string, error) {
 		return "", fmt.Errorf("listen for the upstream: %w", err)
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(r.alive))
-	server := &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)}
+	quiet := slog.NewLogLogger(slog.DiscardHandler, 0)
+	server := &http.Server{Handler: sim, ReadHeaderTimeout: closeTimeout, ErrorLog: quiet}
 	var all sync.WaitGroup
 	all.Go(func() { _ = sim.Run(running) }) // it returns nil: the peers' API is ours
 	all.Go(func() { _ = server.Serve(ln) }) // it ends by Close, with an error that says so
@@ -140,20 +150,7 @@ func (r *rig) setUp(c *call) (err error) {
 	ctx, cancel := context.WithTimeout(r.alive, setUpTimeout)
 	defer cancel()
 	c.began = time.Now()
-	var offer string
-	if c.peer, offer, err = r.api.Offer(r.alive, media.Handlers{Message: c.read, State: func(s media.State) {
-		if s == media.StateFailed || s == media.StateClosed {
-			c.lost(fmt.Errorf("connection %s", s))
-		}
-	}}); err != nil {
-		return err
-	}
-	made, err := r.client.CreateCall(ctx, offer, []byte(`{"type":"realtime","model":"`+offeredModel+`"}`))
-	c.id = made.ID
-	if err == nil {
-		err = c.peer.Accept(ctx, made.Answer)
-	}
-	if err != nil {
+	if err := r.connect(ctx, c); err != nil {
 		return err
 	}
 	flow := new(media.Flow)
@@ -174,20 +171,49 @@ func (r *rig) setUp(c *call) (err error) {
 	}
 }
 
-// kept returns how many KiB the bridge keeps, if that is measured.
-func (r *rig) kept(c Config) (int64, error) {
-	if !c.Kept {
-		return 0, nil
+// connect makes the caller's connection.
+func (r *rig) connect(ctx context.Context, c *call) error {
+	handlers := media.Handlers{Message: c.read, State: func(s media.State) {
+		if s == media.StateFailed || s == media.StateClosed {
+			c.lost(fmt.Errorf("connection %s", s))
+		}
+	}}
+	if r.socket != nil {
+		conn, err := r.socket.Dial(ctx, offeredModel, "")
+		if err != nil {
+			return err
+		}
+		c.peer = conn
+		conn.Start(handlers)
+		return nil
+	}
+	peer, offer, err := r.api.Offer(r.alive, handlers)
+	if err != nil {
+		return err
+	}
+	c.peer = peer
+	made, err := r.client.CreateCall(ctx, offer, []byte(`{"type":"realtime","model":"`+offeredModel+`"}`))
+	if err != nil {
+		return err
+	}
+	c.id = made.ID
+	return peer.Accept(ctx, made.Answer)
+}
+
+// kept returns how many KiB the bridge keeps, and its heap profile, if that is measured.
+func (r *rig) kept(c Config) (int64, []byte, error) {
+	if c.Kept == nil {
+		return 0, nil, nil
 	}
 	// Pools let go of what they have at the second collection.
-	if _, err := r.bridge.kept(r.alive); err != nil {
-		return 0, err
+	if _, _, err := r.bridge.kept(r.alive); err != nil {
+		return 0, nil, err
 	}
 	return r.bridge.kept(r.alive)
 }
 
 // send has all calls send until ctx ends.
-func (r *rig) send(ctx context.Context, events int) {
+func (r *rig) send(ctx context.Context, events int, silent bool) {
 	var audio, words []func()
 	for i, c := range r.calls {
 		// A packet that cannot be sent counts as lost; whether the call is still up is checked elsewhere.
@@ -200,7 +226,9 @@ func (r *rig) send(ctx context.Context, events int) {
 		c.model.events = i * answerEvents / len(r.calls)
 		words = append(words, func() { c.model.speak(r.load.words.sentNow()) })
 	}
-	r.all.Go(func() { r.load.pace(ctx, frame, audio) })
+	if !silent {
+		r.all.Go(func() { r.load.pace(ctx, frame, audio) })
+	}
 	if events > 0 {
 		r.all.Go(func() { r.load.pace(ctx, time.Second/time.Duration(events), words) })
 	}
@@ -232,7 +260,7 @@ func (r *rig) close(err error) error {
 // call is the caller's end of one call, and what the upstream's end says in it.
 type call struct {
 	load  *load
-	peer  *rtc.Peer
+	peer  connection
 	id    string
 	model speaker
 	began time.Time
@@ -246,6 +274,13 @@ type call struct {
 	sequence uint16   // of the last packet sent
 	packet   media.Packet
 	payload  [payloadSize]byte
+}
+
+// connection is the caller's, whatever carries it.
+type connection interface {
+	media.Sink
+	Forward(ctx context.Context, to media.Sink, flow *media.Flow) error
+	Close() error
 }
 
 // read takes an event of the bridge.
