@@ -35,7 +35,8 @@ var pageTypes = map[string]string{
 	".mjs": "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".json": "application/json", ".map": "application/json", ".svg": "image/svg+xml",
 	".png": "image/png", ".ico": "image/x-icon", ".woff2": "font/woff2", ".wasm": "application/wasm",
-	".txt": "text/plain; charset=utf-8", ".md": "text/markdown; charset=utf-8", ".webmanifest": "application/manifest+json",
+	".txt": "text/plain; charset=utf-8", ".md": "text/markdown; charset=utf-8",
+	".webmanifest": "application/manifest+json",
 }
 
 func newPage(files fs.FS) (*page, error) {

@@ -165,14 +165,20 @@ func (w schemaWriter) group(of reflect.Type, sent []string) *yaml.Node {
 	return s
 }
 
-// field is the schema of a field: that of its type, with the rules of its tag openapi, and its comment.
+// field is the schema of a field: that of its type, with the rules of its tag openapi (or except: a value that it
+// never has), and its comment.
 func (w schemaWriter) field(f reflect.StructField, declarer reflect.Type, always bool) *yaml.Node {
 	s := w.value(f.Type, always)
 	if rules, ok := f.Tag.Lookup("openapi"); ok {
 		var doc yaml.Node
 		must(w.t, yaml.Unmarshal([]byte("{"+rules+"}"), &doc))
 		for rule := range slices.Chunk(doc.Content[0].Content, 2) {
-			if rule[0].Value == "$ref" {
+			switch rule[0].Value {
+			case "except": // of the type's values
+				values := s.Content[len(s.Content)-1]
+				values.Content = slices.DeleteFunc(values.Content, func(n *yaml.Node) bool { return n.Value == rule[1].Value })
+				continue
+			case "$ref":
 				s = object()
 			}
 			set(s, rule[0].Value, rule[1])

@@ -123,7 +123,8 @@ type sharedMessage struct {
 	Parts     []thread.Part `json:"parts"`
 }
 
-// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a script.
+// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a
+// script.
 func (h shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {
@@ -308,7 +309,8 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 {{- ""}}<meta property="og:image" content="{{.Image}}">
 <script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1>
 {{- ""}}<p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
-{{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}><h2>{{.Who}}</h2>{{range .Parts}}
+{{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}>
+{{- ""}}<h2>{{.Who}}</h2>{{range .Parts}}
 {{- if .Image}}<img src="{{.Image}}" alt="" loading="lazy">
 {{- else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>
 {{- else if .Tool}}<p class="tool">{{.Tool}}</p>

@@ -35,7 +35,7 @@ type turnAnswer struct {
 	Message thread.Message `json:"message"`
 	// UserMessage is what it answers.
 	UserMessage  *thread.Message   `json:"user_message,omitempty"`
-	FinishReason chat.FinishReason `json:"finish_reason" openapi:"enum: [stop, tool_calls, length, filter, tool_rounds, interrupted]"`
+	FinishReason chat.FinishReason `json:"finish_reason" openapi:"except: error"`
 }
 
 // post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has
