@@ -1,6 +1,6 @@
-// Package assistant says what an assistant is: a named set of what is otherwise the server's settings. Its fields are declared
-// once, as those of [Assistant]: what is read from the file of settings and from clients, and the schema in the API's
-// description, follow from them. Like package thread it imports nothing of this program.
+// Package assistant says what an assistant is: a named set of what is otherwise the server's settings. Its fields are
+// declared once, as those of [Assistant]: what is read from the file of settings and from clients, and the schema in
+// the API's description, follow from them. Like package thread it imports nothing of this program.
 package assistant
 
 import (
@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Assistant is what answers in a thread. What is missing in it is as in the server's settings, so the zero value is the server
-// as it is set up.
+// Assistant is what answers in a thread. What is missing in it is as in the server's settings, so the zero value is the
+// server as it is set up.
 //
 // A field's tags say what its values may be, as package schema has it, and doc what it means.
 type Assistant struct {
@@ -49,7 +49,8 @@ type Assistant struct {
 	Values map[string]string `json:"-"`
 }
 
-// Ref names an assistant and whose it is: an id alone is anybody's who takes it. The zero value is the server's settings.
+// Ref names an assistant and whose it is: an id alone is anybody's who takes it. The zero value is the server's
+// settings.
 type Ref struct {
 	// Owner has made it; empty: the operator.
 	Owner string
@@ -68,7 +69,8 @@ func (a *Assistant) Short() Assistant {
 	return short
 }
 
-// Shown returns the assistant as those read it who may only use it: of addresses, which may have secrets in them, the host.
+// Shown returns the assistant as those read it who may only use it: of addresses, which may have secrets in them, the
+// host.
 func (a *Assistant) Shown() Assistant {
 	shown := *a
 	if !a.ReadOnly {
@@ -114,9 +116,9 @@ type Voice struct {
 	TranscriptionModel string         `json:"transcription_model,omitempty" max:"200" format:"line" doc:"Transcribes what the caller says"`
 }
 
-// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low, medium, high,
-// auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults, such as
-// `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
+// TurnDetection is what decides that the caller's turn is over: `server_vad`, `semantic_vad` (with `eagerness`: low,
+// medium, high, auto) or `none` (push to talk). The fields are those of the Realtime API, which provides the defaults,
+// such as `{type: server_vad, threshold: 0.5, prefix_padding_ms: 300, silence_duration_ms: 500, idle_timeout_ms: 6000,
 // create_response: true, interrupt_response: true}`.
 type TurnDetection struct {
 	// server_vad, semantic_vad, none: push to talk.

@@ -18,8 +18,8 @@ var builtIn = map[string]func(now time.Time, user string) string{
 	"user": func(_ time.Time, user string) string { return cmp.Or(user, "not known") },
 }
 
-// Fill replaces the placeholders in a text: {{date}} and {{time}} by now, in its zone, {{user}} by the user's name, and others
-// by the values of variables, or by nothing. What is put in is not searched for placeholders.
+// Fill replaces the placeholders in a text: {{date}} and {{time}} by now, in its zone, {{user}} by the user's name, and
+// others by the values of variables, or by nothing. What is put in is not searched for placeholders.
 func Fill(text string, now time.Time, user string, variables map[string]string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(all string) string {
 		name := placeholder.FindStringSubmatch(all)[1]

@@ -31,7 +31,8 @@ func wrong(path, format string, args ...any) *Error {
 	return &Error{strings.TrimPrefix(path, "."), fmt.Sprintf(format, args...)}
 }
 
-// Parse reads an assistant in JSON. What only the server may set, such as read_only, is left out. Its error is an *Error.
+// Parse reads an assistant in JSON. What only the server may set, such as read_only, is left out. Its error is an
+// *Error.
 func Parse(raw []byte) (Assistant, error) {
 	if len(raw) > MaxBytes {
 		return Assistant{}, wrong("the assistant", "it has more than %d KiB", MaxBytes>>10)
@@ -43,8 +44,8 @@ func Parse(raw []byte) (Assistant, error) {
 	return decode(value)
 }
 
-// Patch changes an assistant as a JSON merge patch (RFC 7396) of its JSON: null brings the server's setting back. Its error is
-// an *Error.
+// Patch changes an assistant as a JSON merge patch (RFC 7396) of its JSON: null brings the server's setting back. Its
+// error is an *Error.
 func (a *Assistant) Patch(patch []byte) (Assistant, error) {
 	change, err := object(patch)
 	if err != nil {
@@ -157,7 +158,8 @@ var formats = map[string]func(text string) error{
 	"tool": matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
 	"url": func(text string) error {
 		u, err := url.Parse(text)
-		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+		isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+		if !isWeb || u.User != nil || u.Fragment != "" {
 			return errors.New("it must be an address of the form https://host/path")
 		}
 		return nil

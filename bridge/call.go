@@ -124,12 +124,12 @@ func (c *call) postBrowser(in session.Input) {
 	}
 }
 
-// postSocket is postBrowser for events of a client's socket, with what the client may believe. server means that the
+// postSocket is postBrowser for events of a client's socket, with how far the client was sent the answers. server means that the
 // client is an application's server.
 func (c *call) postSocket(socket *wsserver.Conn, server bool) leg.Post {
 	return func(in session.Input) {
 		if e, ok := in.(session.BrowserEvent); ok {
-			e.Told, e.Server = session.Told(socket.Told()), server
+			e.Sent, e.Server = session.Sent(socket.Sent()), server
 			in = e
 		}
 		c.postBrowser(in)

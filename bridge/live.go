@@ -45,7 +45,7 @@ func (l *Live) HangUp(ctx context.Context, id string) error {
 // HangUpTimed implements leg.Timed.
 func (l *Live) HangUpTimed(ctx context.Context, id string) (time.Duration, error) {
 	u, err := l.client.HangUp(ctx, id)
-	if !u.Told {
+	if !u.Reported {
 		u.Length = 0
 	}
 	return u.Length, err
@@ -71,7 +71,7 @@ func (l *Live) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	finish := func(conn *live.Conn) {
 		d.Later(func(ending <-chan struct{}) {
 			u := l.client.Finish(conn, ending)
-			d.Ended(u.Length, u.Told)
+			d.Ended(u.Length, u.Reported)
 		})
 	}
 	conn, err := l.client.Dial(ctx, live.Session{

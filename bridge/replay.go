@@ -79,8 +79,8 @@ func replayable(messages []thread.Message) []thread.Message {
 	})
 }
 
-// unheard returns the newest answer of the agent since which nothing was said or written: its caller has hung up before.
-// The message with the call that has asked for it does not count, as that changes with the answer.
+// unheard returns the newest answer of the agent since which nothing was said or written: its caller has hung up
+// before. The message with the call that has asked for it does not count, as that changes with the answer.
 func unheard(messages []thread.Message) string {
 	var answer thread.Message
 	for _, m := range messages {

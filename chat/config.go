@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +15,9 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/llm"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
+	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
 
@@ -239,4 +242,88 @@ func checkDefaults(raw json.RawMessage) error {
 		return persistence.Invalid("defaults: top_p is %v, it must be from 0 to 1", *d.TopP)
 	}
 	return nil
+}
+
+// ask sends a request that belongs to no turn of the thread, records what it used, and returns the answer's first
+// bytes, up to limit of them. record says what it was for.
+func (c *Config) ask(
+	ctx context.Context, key thread.Key, provider llm.Provider, record records.Response, req llm.Request, limit int,
+) (string, error) {
+	record.ID, record.Model = persistence.NewID(), req.Model
+	record.Status, record.CreatedAt = "completed", time.Now()
+	var answer strings.Builder
+	var usage llm.Usage
+	for d, err := range provider.Stream(ctx, req) {
+		if err != nil {
+			return "", err
+		}
+		if answer.Len() < limit {
+			answer.WriteString(d.Text)
+		}
+		if d.Usage != nil {
+			usage = *d.Usage
+		}
+	}
+	record.Usage = thread.Usage{
+		InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, CachedTokens: usage.CachedTokens,
+	}
+	record.RawUsage, record.FinishedAt = usage.Raw, new(time.Now())
+	if c.Cost != nil {
+		record.CostUSD = c.Cost(provider.Name(), req.Model, usage)
+	}
+	err := c.Store.Records.SaveResponse(ctx, key, record)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) { // the thread may have been deleted meanwhile
+		c.Logger.Warn("response not saved", "thread_id", key.Thread, "error", err)
+	}
+	for _, o := range c.Observers {
+		if o, ok := o.(RequestObserver); ok {
+			o.RequestFinished(provider.Name(), record)
+		}
+	}
+	return answer.String(), nil
+}
+
+// of returns the configuration of turns on a thread, which that of its assistant is. user is the user's name, empty if
+// the turn does not say it.
+func (c *Config) of(ctx context.Context, key thread.Key, user string) (*Config, error) {
+	a, err := c.Store.Assistants.Of(ctx, key)
+	if err != nil || a.ID == "" {
+		return c, err
+	}
+	if user == "" && c.UserName != nil {
+		user = c.UserName(key.Owner)
+	}
+	return c.with(a.Filled(time.Now(), user)), nil
+}
+
+// with returns the configuration of turns that an assistant has: what it leaves out stays.
+func (c *Config) with(a assistant.Assistant) *Config {
+	out := *c
+	out.assistant = a
+	if a.Instructions != "" {
+		out.Instructions, out.SpokenInstructions = a.Instructions, a.Instructions
+	}
+	if _, err := c.provider(a.Text.Provider); err == nil { // else it is gone from the settings
+		out.Provider = a.Text.Provider
+	}
+	if a.Text.Model != "" && (a.Text.Provider == "" || a.Text.Provider == out.Provider) {
+		out.Models = map[string]string{}
+		maps.Copy(out.Models, c.Models)
+		out.Models[out.Provider] = a.Text.Model
+	}
+	out.temperature = a.Text.Temperature
+	for _, n := range []struct {
+		to  *int
+		own *int
+	}{
+		{&out.History.MaxTurns, a.History.MaxTurns}, {&out.History.MaxTokens, a.History.MaxTokens},
+		{&out.History.TrimChunkTokens, a.History.TrimChunkTokens}, {&out.MaxToolRounds, a.History.MaxToolRounds},
+	} {
+		if n.own != nil {
+			*n.to = *n.own
+		}
+	}
+	out.History = out.History.withDefaults()
+	out.ApproveTools = out.ApproveTools.With(a.Tools.Approve)
+	return &out
 }

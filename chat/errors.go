@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"voicebridge/llm"
+	"voicebridge/toolkit"
 )
 
 var (
@@ -77,4 +78,15 @@ func asError(provider string, err error) *llm.Error {
 	return &llm.Error{
 		Kind: llm.KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err,
 	}
+}
+
+// cutMark stands where text was cut.
+const cutMark = " […]"
+
+// cutRunes shortens text to n characters and marks the cut.
+func cutRunes(text string, n int) string {
+	if first := toolkit.First(text, n); len(first) < len(text) {
+		return first + cutMark
+	}
+	return text
 }

@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"iter"
 	"sync"
+	"time"
+
+	"voicebridge/persistence/records"
+	"voicebridge/thread"
 )
 
 // Limits of what a turn keeps for its followers.
@@ -191,3 +195,18 @@ func (l *eventLog) follow(ctx context.Context, index int) iter.Seq2[Event, error
 		}
 	}
 }
+
+// Course is what a turn spent its time on.
+type Course struct {
+	Begun, Ended time.Time
+	// FirstToken is the time until the first piece of the answer; 0 means never.
+	FirstToken time.Duration
+	// Requests are the requests to the model, Tools the finished tool calls, and Saves the first transactions, at most
+	// 64.
+	Requests []records.Response
+	Tools    []thread.ToolCall
+	Saves    []Interval
+}
+
+// Interval is when something was done.
+type Interval struct{ Begun, Ended time.Time }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -78,4 +79,46 @@ func TestPageThreadSettings(t *testing.T) {
 	p.until(t, "the page", "probe.all('textbox').length === 1")
 	show()
 	p.until(t, "whose voice it is", "probe.all('choose-voice')[0]?.value === 'verse'")
+}
+
+// TestPageChangesVoiceInACall chooses a voice before a call, and another one and another service in it: the call goes on as it is until the
+// user calls anew, which goes on with the conversation.
+func TestPageChangesVoiceInACall(t *testing.T) {
+	t.Parallel()
+	s := newRig(t, rigConfig{simulator: speaking(greets), upstreams: "[" + byWebRTC + "," + bySocket + "]"})
+	p := openBrowser(t)
+	p.visit(t, s.url)
+	choose := func(id, value string) {
+		t.Helper()
+		p.pressID(t, "who")
+		p.until(t, "the choice", fmt.Sprintf("probe.all(%q).length === 1", id))
+		p.fill(t, id, value)
+	}
+	choose("choose-voice", "sage")
+	p.click(t, "close-panel")
+	p.until(t, "the voice that was chosen", "probe.all('who')[0].innerText.includes('sage')")
+	p.click(t, "talk")
+	p.untilLive(t)
+	choose("choose-voice", "verse")
+	p.fill(t, "choose-model", "spoken")
+	p.until(t, "that it needs another call", "probe.all('call-anew').length === 1")
+	p.say(t, chartWords) // into the call as it is
+	p.until(t, "an answer", "document.querySelector('"+drawnChart+"') !== null")
+	thread := p.thread(t)
+	p.click(t, "call-anew")
+	s.untilEnded(t, 1)
+	eventually(t, "another call", func() bool { return len(s.sim.Sessions()) == 2 })
+	p.untilLive(t)
+	p.click(t, "close-panel")
+	p.click(t, "hangup")
+	p.untilOver(t)
+	for i, want := range []string{"sage", "verse"} {
+		if got := configuredAs(t, s.sim.Sessions()[i]).Voice; got != want {
+			t.Errorf("call %d has the voice %q, want %q", i, got, want)
+		}
+	}
+	want := []string{thread + " | relayed | sage", thread + " | spoken | verse"}
+	if got := s.rows(t, "SELECT thread_id, upstream, voice FROM calls ORDER BY started_at"); !slices.Equal(got, want) {
+		t.Errorf("the calls are %q, want %q", got, want)
+	}
 }

@@ -58,7 +58,7 @@ var SessionFields = Field{Kind: Object, Parts: true, Required: []string{"type"},
 	"audio": {Kind: Object, Parts: true, Fields: map[string]Field{
 		"input": {Kind: Object, Parts: true, Fields: map[string]Field{
 			"format":          format,
-			"noise_reduction": set(ByClient, orNull(object(map[string]Field{"type": oneOf("near_field", "far_field")}))),
+			"noise_reduction": set(ByClient, orNull(noiseReduction)),
 			"transcription":   set(ByClient, orNull(transcription)),
 			"turn_detection":  set(ByClient, orNull(turnDetection)),
 		}},
@@ -79,9 +79,12 @@ var SessionFields = Field{Kind: Object, Parts: true, Required: []string{"type"},
 			"token_limits": object(map[string]Field{"post_instructions": {Kind: Integer, High: math.MaxInt32}}),
 		},
 	}},
-	"tracing": {Kind: String, Enum: []string{"auto"}, Null: true, Lock: OnceSet, Or: &Field{Kind: Object, Fields: map[string]Field{
-		"workflow_name": text, "group_id": text, "metadata": anyOther,
-	}}},
+	"tracing": {
+		Kind: String, Enum: []string{"auto"}, Null: true, Lock: OnceSet,
+		Or: &Field{Kind: Object, Fields: map[string]Field{
+			"workflow_name": text, "group_id": text, "metadata": anyOther,
+		}},
+	},
 	"include": orNull(listOf(oneOf("item.input_audio_transcription.logprobs"))),
 	"prompt":  prompt,
 }}
@@ -90,11 +93,15 @@ var SessionFields = Field{Kind: Object, Parts: true, Required: []string{"type"},
 var ResponseFields = Field{Kind: Object, Null: true, Fields: map[string]Field{
 	"instructions": set(ByApp, text), "output_modalities": set(ByClient, modalities),
 	"audio": object(map[string]Field{"output": object(map[string]Field{"voice": voice, "format": format})}),
-	"tools": set(ByApp, tools), "tool_choice": set(ByApp, toolChoice), "parallel_tool_calls": parallel, "reasoning": reasoning,
+	"tools": set(ByApp, tools), "tool_choice": set(ByApp, toolChoice),
+	"parallel_tool_calls": parallel, "reasoning": reasoning,
 	"max_output_tokens": set(ByClient, maxTokens), "conversation": oneOf("auto", "none"),
-	"input":    listOf(inputItem),
-	"metadata": {Kind: Object, Null: true, High: 16, Key: &Field{Kind: String, High: 64}, Of: &Field{Kind: String, High: 512}, Who: ByClient},
-	"prompt":   prompt,
+	"input": listOf(inputItem),
+	"metadata": {
+		Kind: Object, Null: true, High: 16, Who: ByClient,
+		Key: &Field{Kind: String, High: 64}, Of: &Field{Kind: String, High: 512},
+	},
+	"prompt": prompt,
 }}
 
 // ClientEvents are the events of a client, by their types.
@@ -128,17 +135,21 @@ var SecretFields = object(map[string]Field{
 var (
 	modalities = Field{Kind: List, Low: 1, High: 1, Of: new(oneOf("audio", "text"))} // audio has a transcript anyway
 	format     = Field{Kind: Object, By: "type", Cases: map[string]Field{
-		"audio/pcm": object(map[string]Field{"rate": {Kind: Integer, Low: 24000, High: 24000}}), "audio/pcmu": {}, "audio/pcma": {},
+		"audio/pcm":  object(map[string]Field{"rate": {Kind: Integer, Low: 24000, High: 24000}}),
+		"audio/pcmu": {}, "audio/pcma": {},
 	}}
-	voice = Field{
-		Kind: String, Enum: []string{"alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "shimmer", "verse"},
-		Or: new(object(map[string]Field{"id": text}, "id")),
+	noiseReduction = object(map[string]Field{"type": oneOf("near_field", "far_field")})
+	voice          = Field{
+		Kind: String, Or: new(object(map[string]Field{"id": text}, "id")),
+		Enum: []string{"alloy", "ash", "ballad", "cedar", "coral", "echo", "marin", "sage", "shimmer", "verse"},
 	}
 	maxTokens = Field{Kind: Integer, Low: 1, High: 4096, Or: new(oneOf("inf"))}
 	parallel  = Field{Kind: Bool, Except: noReasoning}
 	reasoning = Field{Kind: Object, Null: true, Except: noReasoning, Fields: map[string]Field{"effort": effort}}
 	effort    = oneOf("minimal", "low", "medium", "high", "xhigh")
-	prompt    = orNull(object(map[string]Field{"id": text, "version": orNull(text), "variables": orNull(anyOther)}, "id"))
+	prompt    = orNull(object(map[string]Field{
+		"id": text, "version": orNull(text), "variables": orNull(anyOther),
+	}, "id"))
 )
 
 // noReasoning are the models without reasoning.
@@ -148,15 +159,17 @@ var turnDetection = Field{
 	Kind: Object, By: "type", Fields: map[string]Field{"create_response": flag, "interrupt_response": flag},
 	Cases: map[string]Field{
 		"server_vad": object(map[string]Field{
-			"threshold": {Kind: Number, High: 1}, "prefix_padding_ms": {Kind: Integer, High: 10_000}, "silence_duration_ms": {Kind: Integer, High: 30_000},
-			"idle_timeout_ms": {Kind: Integer, Null: true, Low: 5000, High: 30_000},
+			"threshold":           {Kind: Number, High: 1},
+			"prefix_padding_ms":   {Kind: Integer, High: 10_000},
+			"silence_duration_ms": {Kind: Integer, High: 30_000},
+			"idle_timeout_ms":     {Kind: Integer, Null: true, Low: 5000, High: 30_000},
 		}),
 		"semantic_vad": object(map[string]Field{"eagerness": oneOf("low", "medium", "high", "auto")}),
 	},
 }
 
-// CheckTurnDetection returns what is wrong with an object that decides that a speaker's turn is over, null for none: the field
-// and why, empty if nothing is.
+// CheckTurnDetection returns what is wrong with an object that decides that a speaker's turn is over, null for none:
+// the field and why, empty if nothing is.
 func CheckTurnDetection(object json.RawMessage) (field, reason string) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	d.UseNumber()
@@ -187,13 +200,21 @@ var (
 		"function": object(map[string]Field{"name": toolName, "description": text, "parameters": anyOther}, "name"),
 		"mcp":      {Required: []string{"server_label"}, Of: &Field{}},
 	}})
-	toolName   = Field{Kind: String, Is: namePattern.MatchString, Want: "a string that matches the pattern '" + namePattern.String() + "'"}
-	toolChoice = Field{Kind: String, Enum: []string{"auto", "none", "required"}, Or: &Field{Kind: Object, By: "type", Cases: map[string]Field{
-		"function": object(map[string]Field{"name": text}, "name"),
-		"mcp":      object(map[string]Field{"server_label": text, "name": orNull(text)}, "server_label"),
-	}}}
+	toolName = Field{
+		Kind: String, Is: namePattern.MatchString,
+		Want: "a string that matches the pattern '" + namePattern.String() + "'",
+	}
+	toolChoice = Field{
+		Kind: String, Enum: []string{"auto", "none", "required"},
+		Or: &Field{Kind: Object, By: "type", Cases: map[string]Field{
+			"function": object(map[string]Field{"name": text}, "name"),
+			"mcp":      object(map[string]Field{"server_label": text, "name": orNull(text)}, "server_label"),
+		}},
+	}
 	namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
+
+var detail = oneOf("auto", "low", "high") // of an image
 
 // item is what clients create. Audio of the assistant is not among it.
 var item = Field{
@@ -205,12 +226,14 @@ var item = Field{
 			"user": content(map[string]Field{
 				ContentInputText:  textPart,
 				ContentInputAudio: object(map[string]Field{"audio": base64Text, "transcript": orNull(text)}, "audio"),
-				ContentInputImage: object(map[string]Field{"image_url": image, "detail": oneOf("auto", "low", "high")}, "image_url"),
+				ContentInputImage: object(map[string]Field{"image_url": image, "detail": detail}, "image_url"),
 			}),
 			"assistant": content(map[string]Field{ContentOutputText: textPart}),
 			"system":    content(map[string]Field{ContentInputText: textPart}),
 		}},
-		ItemFunctionCall:       object(map[string]Field{"call_id": id, "name": text, "arguments": text}, "name", "arguments"),
+		ItemFunctionCall: object(map[string]Field{
+			"call_id": id, "name": text, "arguments": text,
+		}, "name", "arguments"),
 		ItemFunctionCallOutput: object(map[string]Field{"call_id": id, "output": text}, "call_id", "output"),
 	},
 }

@@ -51,7 +51,9 @@ func ItemDelete(eventID, itemID string) []byte {
 
 // ItemTruncate builds conversation.item.truncate for the first content part: audioEndMS of its audio were heard.
 func ItemTruncate(eventID, itemID string, audioEndMS int64) []byte {
-	return clientEvent{Type: TypeItemTruncate, EventID: eventID, ItemID: itemID, ContentIndex: new(0), AudioEndMS: &audioEndMS}.bytes()
+	e := clientEvent{Type: TypeItemTruncate, EventID: eventID, ItemID: itemID}
+	e.ContentIndex, e.AudioEndMS = new(0), &audioEndMS
+	return e.bytes()
 }
 
 // ResponseCancel builds response.cancel; an empty responseID means the active response of the conversation.

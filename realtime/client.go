@@ -88,7 +88,8 @@ type APIError struct {
 
 // Error returns the status, the code and the message. It never includes the key.
 func (e *APIError) Error() string {
-	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, cmp.Or(e.Code, e.Type, http.StatusText(e.Status)), e.Message)
+	code := cmp.Or(e.Code, e.Type, http.StatusText(e.Status))
+	return fmt.Sprintf("realtime API answered %d %s: %s", e.Status, code, e.Message)
 }
 
 // CreateCall sends the SDP offer and the session (a JSON object) in one request and returns the answer. It never
@@ -107,7 +108,11 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 	defer cancel()
 	address := c.address("")
 	if c.DataChannel != 0 {
-		address += map[bool]string{false: "?", true: "&"}[strings.Contains(address, "?")] + "dcid=" + strconv.Itoa(c.DataChannel)
+		separator := "?"
+		if strings.Contains(address, "?") {
+			separator = "&"
+		}
+		address += separator + "dcid=" + strconv.Itoa(c.DataChannel)
 	}
 	res, err := c.post(ctx, address, contentType, body)
 	if err != nil {
@@ -234,7 +239,8 @@ func ReadAPIError(res *http.Response, key string) *APIError {
 	case err != nil:
 		e.Message = fmt.Sprintf("the body is not a JSON error (%q)", res.Header.Get("Content-Type"))
 	default:
-		e.Type, e.Code, e.Param = w.Error.Type, w.Error.Code, w.Error.Param
+		e.Type, e.Code = w.Error.Type, w.Error.Code
+		e.Param = w.Error.Param
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
 	e.Message = cutBytes(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
@@ -252,7 +258,8 @@ func withoutKey(s, key string) string {
 	return MaskKeys(s)
 }
 
-// minSecret is from how many bytes a secret is cut out: shorter ones stand in words, and are for servers that need none.
+// minSecret is from how many bytes a secret is cut out: shorter ones stand in words, and are for servers that need
+// none.
 const minSecret = 8
 
 // HideSecrets cuts secrets out of what an upstream has sent.
@@ -342,7 +349,8 @@ func callID(location string) string {
 		return ""
 	}
 	id, err := url.PathUnescape(path.Base(u.EscapedPath()))
-	if err != nil || id == "." || id == ".." || id == "/" || len(id) > 256 || strings.ContainsFunc(id, unicode.IsControl) {
+	isPath := id == "." || id == ".." || id == "/"
+	if err != nil || isPath || len(id) > 256 || strings.ContainsFunc(id, unicode.IsControl) {
 		return ""
 	}
 	return id
@@ -363,4 +371,33 @@ func cutBytes(s string, limit int) string {
 		limit--
 	}
 	return s[:limit]
+}
+
+// maxChannel is the last stream that can carry a data channel (RFC 8831, 6.4).
+const maxChannel = 65534
+
+// ErrBadChannel means that dcid is no number of a stream.
+var ErrBadChannel = errors.New("dcid is not a number from 0 to 65534")
+
+// WithChannel returns the offer of a client that names its data channel in the query of the calls route ("dcid",
+// OpenAI's guide "WebRTC with WARP") instead of announcing it once connected. The offer then says the same in the
+// line that RFC 8864 has for it. An empty dcid names none. Error: ErrBadChannel.
+func WithChannel(offer, dcid string) (string, error) {
+	if dcid == "" {
+		return offer, nil
+	}
+	id, err := strconv.ParseUint(dcid, 10, 16)
+	if err != nil || id > maxChannel {
+		return "", ErrBadChannel
+	}
+	const section = "m=application "
+	before, data, ok := strings.Cut(offer, "\n"+section)
+	if !ok {
+		return offer, nil
+	}
+	data, after, more := strings.Cut(data, "\nm=")
+	if more {
+		after = "m=" + after
+	}
+	return fmt.Sprintf("%s\n%s%s\r\na=dcmap:%d\r\n%s", before, section, strings.TrimRight(data, "\r\n"), id, after), nil
 }

@@ -46,9 +46,9 @@ const (
 	TypeOutputAudioDeltaBeta    = "response.audio.delta"            // beta name, some servers
 )
 
-// The types of events that no server sends, and no client gets: drivers tell the bridge so what their sessions cannot say in the words of
-// this API. A session that is billed by its length tells by TypeSessionUsage how long it was so far, in usage, as of a transcription.
-// TypeSessionExpiring says that a session has to be replaced soon.
+// The types of events that no server sends, and no client gets: drivers tell the bridge so what their sessions cannot
+// say in the words of this API. A session that is billed by its length tells by TypeSessionUsage how long it was so
+// far, in usage, as of a transcription. TypeSessionExpiring says that a session has to be replaced soon.
 const (
 	TypeSessionUsage    = "bridge_session.usage"
 	TypeSessionExpiring = "bridge_session.expiring"

@@ -159,8 +159,8 @@ func (u *Usage) Counts() bool {
 	return u != nil && (u.TotalTokens > 0 || u.InputTokens > 0 || u.OutputTokens > 0 || u.Seconds > 0)
 }
 
-// count is a number of tokens. A fraction is cut off; what is no number, or negative, counts as none: one odd field must
-// not lose the others.
+// count is a number of tokens. A fraction is cut off; what is no number, or negative, counts as none: one odd field
+// must not lose the others.
 type count int64
 
 // UnmarshalJSON never fails on valid JSON.
@@ -171,8 +171,8 @@ func (c *count) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeUsage reads a "usage" object. Some servers name the details input_tokens_details and output_tokens_details, as the Responses API
-// does, and the counts prompt_tokens and completion_tokens, as Chat Completions do.
+// DecodeUsage reads a "usage" object. Some servers name the details input_tokens_details and output_tokens_details,
+// as the Responses API does, and the counts prompt_tokens and completion_tokens, as Chat Completions do.
 func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	type split struct {
 		Audio  count `json:"audio_tokens"`
@@ -201,8 +201,11 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	in, out := cmp.Or(w.Input, w.InputAlt, new(input)), cmp.Or(w.Output, w.OutputAlt, new(split))
 	return Usage{
 		Type: string(w.Type), Seconds: w.Seconds,
-		TotalTokens: int64(w.TotalTokens), InputTokens: int64(cmp.Or(w.InputTokens, w.Prompt)), OutputTokens: int64(cmp.Or(w.OutputTokens, w.Completion)),
-		InputAudio: int64(in.Audio), Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio), OutputAudio: int64(out.Audio),
+		TotalTokens:  int64(w.TotalTokens),
+		InputTokens:  int64(cmp.Or(w.InputTokens, w.Prompt)),
+		OutputTokens: int64(cmp.Or(w.OutputTokens, w.Completion)),
+		InputAudio:   int64(in.Audio), OutputAudio: int64(out.Audio),
+		Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio),
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }

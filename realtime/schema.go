@@ -60,8 +60,8 @@ type Field struct {
 	Enum []string
 	Is   func(string) bool
 	Want string
-	// Low and High bound a number, the characters of a String, and the entries of a List or an Object. If High is 0, there
-	// are no bounds.
+	// Low and High bound a number, the characters of a String, and the entries of a List or an Object. If High is 0,
+	// there are no bounds.
 	Low, High float64
 
 	// Fields are the known members of an Object, and Of describes all others. If Of is nil, there may be no others.
@@ -99,9 +99,9 @@ func Refuse(code, param, format string, args ...any) *Error {
 	return &Error{Type: "invalid_request_error", Code: code, Param: param, Message: fmt.Sprintf(format, args...)}
 }
 
-// Check returns what is wrong with a value, nil if nothing is. It is a decoded one, with numbers as json.Number; param is
-// the path to it. model is the session's, if known. The error is always the same: unknown members come first, then bad
-// values, then missing members, each in the order of their names.
+// Check returns what is wrong with a value, nil if nothing is. It is a decoded one, with numbers as json.Number;
+// param is the path to it. model is the session's, if known. The error is always the same: unknown members come
+// first, then bad values, then missing members, each in the order of their names.
 func (f Field) Check(param string, v any, model string) *Error {
 	got := kindOf(v)
 	switch {
@@ -145,18 +145,28 @@ func wrongKind(param string, want, got Kind) *Error {
 	return Refuse("invalid_type", param, "Invalid type for '%s': expected %s, but got %s instead.", param, want, got)
 }
 
+// isFor reports whether a model takes the field.
+func (f Field) isFor(model string) bool {
+	if f.Only != nil && !f.Only.MatchString(model) {
+		return false
+	}
+	return f.Except == nil || !f.Except.MatchString(model)
+}
+
 func (f Field) checkString(param, s string) *Error {
 	n := utf8.RuneCountInString(s)
 	switch {
 	case len(f.Enum) > 0 && !slices.Contains(f.Enum, s):
-		return Refuse("invalid_value", param, "Invalid value: '%s'. Supported values are: '%s'.", s, strings.Join(f.Enum, "', '"))
+		supported := strings.Join(f.Enum, "', '")
+		return Refuse("invalid_value", param, "Invalid value: '%s'. Supported values are: '%s'.", s, supported)
 	case f.Is != nil && !f.Is(s):
 		return Refuse("invalid_value", param, "Invalid '%s': expected %s.", param, f.Want)
 	case float64(n) < f.Low:
 		return Refuse("invalid_value", param, "Invalid '%s': empty string.", param)
 	case f.High > 0 && float64(n) > f.High:
 		return Refuse("string_above_max_length", param,
-			"Invalid '%s': string too long. Expected a string with maximum length %v, but got a string with length %d instead.", param, f.High, n)
+			"Invalid '%s': string too long. Expected a string with maximum length %v, "+
+				"but got a string with length %d instead.", param, f.High, n)
 	}
 	return nil
 }
@@ -167,7 +177,8 @@ func (f Field) checkNumber(param string, n json.Number) *Error {
 	case err == nil && f.Kind == Integer && v != math.Trunc(v):
 		return wrongKind(param, Integer, "a decimal number")
 	case err != nil || v < f.Low || f.High > 0 && v > f.High:
-		return Refuse("invalid_value", param, "Invalid '%s': expected %s between %s and %s, but got %s instead.", param, f.Kind, plain(f.Low), plain(f.High), n)
+		return Refuse("invalid_value", param, "Invalid '%s': expected %s between %s and %s, but got %s instead.",
+			param, f.Kind, plain(f.Low), plain(f.High), n)
 	}
 	return nil
 }
@@ -181,7 +192,8 @@ func (f Field) checkSize(param string, n int) *Error {
 	case float64(n) < f.Low:
 		return Refuse("invalid_value", param, "Invalid '%s': empty array.", param)
 	case f.High > 0 && float64(n) > f.High:
-		return Refuse("invalid_value", param, "Invalid '%s': expected at most %v entries, but got %d instead.", param, f.High, n)
+		return Refuse("invalid_value", param, "Invalid '%s': expected at most %v entries, but got %d instead.",
+			param, f.High, n)
 	}
 	return nil
 }
@@ -257,7 +269,7 @@ func (f Field) checkMember(param, name string, v any, model string) *Error {
 	if err := member.Check(at, v, model); err != nil {
 		return err
 	}
-	if v != nil && (member.Only != nil && !member.Only.MatchString(model) || member.Except != nil && member.Except.MatchString(model)) {
+	if v != nil && !member.isFor(model) {
 		return Refuse("invalid_value", at, "'%s' is not supported with the '%s' model.", at, model)
 	}
 	return nil

@@ -15,8 +15,8 @@ import (
 type Settings map[string]json.RawMessage
 
 // Settings reads the settings in a session object, as far as take accepts them. It checks no values. Null is left out
-// where the API does not allow it. Its error is that something around them is not an object; the others are there all the
-// same.
+// where the API does not allow it. Its error is that something around them is not an object; the others are there all
+// the same.
 func (f Field) Settings(session json.RawMessage, take func(path string, f Field) bool) (Settings, *Error) {
 	all := Settings{}
 	if session = bytes.TrimSpace(session); len(session) == 0 || isNull(session) {

@@ -113,8 +113,8 @@ func (r *Recording) End() {
 	}
 }
 
-// Run finishes recordings, also those of processes that are gone, and deletes those whose time is over, until ctx ends. Then
-// it finishes those that have ended before, if that does not take long.
+// Run finishes recordings, also those of processes that are gone, and deletes those whose time is over, until ctx ends.
+// Then it finishes those that have ended before, if that does not take long.
 func (a *Archive) Run(ctx context.Context) {
 	finishing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
@@ -213,7 +213,9 @@ func (a *Archive) finishTape(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	err = a.cfg.Records.Save(ctx, t.Owner, recordings.Recording{CallID: t.CallID, StartedAt: t.Started, Duration: t.length, Bytes: size})
+	err = a.cfg.Records.Save(ctx, t.Owner, recordings.Recording{
+		CallID: t.CallID, StartedAt: t.Started, Duration: t.length, Bytes: size,
+	})
 	if errors.Is(err, persistence.ErrNotFound) { // the call was deleted meanwhile
 		err = a.cfg.Store.Delete(ctx, t.CallID)
 	}
@@ -262,9 +264,11 @@ func (a *Archive) keep(ctx context.Context, t *tape) (size int64, err error) {
 }
 
 // Open opens a file of a call's recording: "user", "assistant", or "both" for a file of two channels, the caller left
-// and the assistant right, which is made when it is first asked for. The error is persistence.ErrNotFound if the owner has
-// no such recording.
-func (a *Archive) Open(ctx context.Context, owner, callID, track string) (io.ReadSeekCloser, recordings.Recording, error) {
+// and the assistant right, which is made when it is first asked for. The error is persistence.ErrNotFound if the owner
+// has no such recording.
+func (a *Archive) Open(
+	ctx context.Context, owner, callID, track string,
+) (io.ReadSeekCloser, recordings.Recording, error) {
 	rec, err := a.cfg.Records.Recording(ctx, owner, callID)
 	if err != nil {
 		return nil, rec, err
@@ -348,7 +352,9 @@ func (a *Archive) mix(ctx context.Context, callID string) (err error) {
 }
 
 // Cut returns a part of a track as a file of its own.
-func (a *Archive) Cut(ctx context.Context, owner, callID string, track Track, from, to time.Duration) (part []byte, err error) {
+func (a *Archive) Cut(
+	ctx context.Context, owner, callID string, track Track, from, to time.Duration,
+) (part []byte, err error) {
 	file, _, err := a.Open(ctx, owner, callID, track.String())
 	if err != nil {
 		return nil, err
@@ -367,8 +373,8 @@ func (a *Archive) Delete(ctx context.Context, owner, callID string) error {
 	return a.remove(ctx, callID)
 }
 
-// remove deletes a recording's files, with a tape that would bring them back, and then its record: if that fails, it is tried again.
-// What was made of them in between, by whoever saw the record, is deleted last.
+// remove deletes a recording's files, with a tape that would bring them back, and then its record: if that fails, it is
+// tried again. What was made of them in between, by whoever saw the record, is deleted last.
 func (a *Archive) remove(ctx context.Context, callID string) error {
 	err := os.Remove(filepath.Join(a.cfg.Tapes, callID+tapeExt))
 	if errors.Is(err, fs.ErrNotExist) {

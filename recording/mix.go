@@ -19,8 +19,8 @@ const (
 	peakSamples    = sampleRate / peaksPerSecond
 )
 
-// Peaks are how loud each side was in the course of a call: for each twentieth of a second its loudest sample, from 0 to
-// 100.
+// Peaks are how loud each side was in the course of a call: for each twentieth of a second its loudest sample, from 0
+// to 100.
 type Peaks struct {
 	PerSecond int   `json:"per_second"`
 	User      peaks `json:"user"`
@@ -94,8 +94,8 @@ func (s *samplesOf) count(pcm []int16) {
 	}
 }
 
-// mix writes both tracks as one file, the caller left and the assistant right, and returns their levels. So that calls do
-// not feel it, it rests as long as it works.
+// mix writes both tracks as one file, the caller left and the assistant right, and returns their levels. So that calls
+// do not feel it, it rests as long as it works.
 func mix(ctx context.Context, w io.Writer, user, assistant io.Reader) (Peaks, error) {
 	var sides [tracks]*samplesOf
 	for track, file := range map[Track]io.Reader{User: user, Assistant: assistant} {

@@ -14,20 +14,23 @@ import (
 // come before.
 func (a *Archive) Part() privacy.Part {
 	erase := func(ctx context.Context, _ string) error { return a.RemoveOver(ctx) }
-	return privacy.Part{Name: "recordings", Erase: erase, Export: func(ctx context.Context, owner string, to *privacy.Archive) error {
+	export := func(ctx context.Context, owner string, to *privacy.Archive) error {
 		list, err := a.cfg.Records.Of(ctx, owner)
 		if err != nil {
 			return err
 		}
 		for _, r := range list {
 			for _, track := range trackNames {
-				if err := a.export(ctx, owner, r.CallID, track, to); err != nil && !errors.Is(err, persistence.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+				err := a.export(ctx, owner, r.CallID, track, to)
+				isGone := errors.Is(err, persistence.ErrNotFound) || errors.Is(err, fs.ErrNotExist)
+				if err != nil && !isGone {
 					return err
 				}
 			}
 		}
 		return nil
-	}}
+	}
+	return privacy.Part{Name: "recordings", Erase: erase, Export: export}
 }
 
 func (a *Archive) export(ctx context.Context, owner, callID, track string, to *privacy.Archive) error {

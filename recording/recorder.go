@@ -76,11 +76,14 @@ type flushed struct {
 	opus  [tracks]media.Sink
 }
 
-// newRecorder returns the Recorder of a call, which keeps nothing before Run. onLost is told how many packets could not be
-// kept, and onFailed that nothing more is.
+// newRecorder returns the Recorder of a call, which keeps nothing before Run. onLost is told how many packets could not
+// be kept, and onFailed that nothing more is.
 func newRecorder(out tapeFile, call head, log *slog.Logger, onLost func(packets int), onFailed func()) *Recorder {
 	call.Version = tapeVersion
-	r := &Recorder{call: call, out: out, log: log, onLost: onLost, onFailed: onFailed, stop: make(chan struct{}), done: make(chan struct{})}
+	r := &Recorder{
+		call: call, out: out, log: log, onLost: onLost, onFailed: onFailed, stop: make(chan struct{}),
+		done: make(chan struct{}),
+	}
 	for track := range Track(tracks) {
 		r.flushed.opus[track] = transcode.ToOpus(writer{r, track})
 	}
@@ -118,7 +121,9 @@ func (r *Recorder) take(track Track, p *media.Packet) {
 		r.lost++
 		return
 	}
-	kept := waitingPacket{track: track, at: now.Sub(r.started), packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload)}
+	kept := waitingPacket{
+		track: track, at: now.Sub(r.started), packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload),
+	}
 	kept.packet.Payload = nil
 	w.payloads = append(w.payloads, p.Payload...)
 	w.packets = append(w.packets, kept)

@@ -46,7 +46,9 @@ func NewS3(address string, cfg S3Config) (*S3, error) {
 	if cfg.KeyID != "" {
 		key = credentials.NewStaticV4(cfg.KeyID, cfg.Secret, "")
 	}
-	client, err := minio.New(endpoint.Host, &minio.Options{Creds: key, Secure: endpoint.Scheme == "https", Region: cfg.Region})
+	client, err := minio.New(endpoint.Host, &minio.Options{
+		Creds: key, Secure: endpoint.Scheme == "https", Region: cfg.Region,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make client of %s: %w", endpoint.Host, err)
 	}
@@ -96,7 +98,8 @@ func (s *S3) Delete(ctx context.Context, folder string) error {
 	if folder == "" || folder == "." || strings.Contains(folder, "..") {
 		return fmt.Errorf("delete recording %q: %w", folder, fs.ErrInvalid)
 	}
-	for object := range s.client.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.key(folder) + "/", Recursive: true}) {
+	below := minio.ListObjectsOptions{Prefix: s.key(folder) + "/", Recursive: true}
+	for object := range s.client.ListObjectsIter(ctx, s.bucket, below) {
 		err := object.Err
 		if err == nil {
 			err = s.client.RemoveObject(ctx, s.bucket, object.Key, minio.RemoveObjectOptions{})

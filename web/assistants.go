@@ -97,7 +97,9 @@ type newAssistant struct {
 	Body assistantBody `body:"256 KiB"`
 }
 
-func (h assistantRoutes) create(ctx context.Context, who caller, in newAssistant) (made reply, err error) {
+func (h assistantRoutes) create(
+	ctx context.Context, who caller, in newAssistant,
+) (made reply[createdAssistant], err error) {
 	a, err := assistant.Parse(in.Body.raw())
 	if err == nil {
 		err = h.check(a)

@@ -36,8 +36,14 @@ type hookAnswer struct {
 	// OffReason is "gone" if the receiver answered 410, which switched it off.
 	OffReason string    `json:"off_reason,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
-	// Secret is "whsec_" and 32 bytes in base64, only in the answer that creates the hook.
-	Secret string `json:"secret,omitempty"`
+}
+
+// createdHook is the only answer that shows the secret.
+type createdHook struct {
+	hookAnswer
+
+	// Secret is "whsec_" and 32 bytes in base64, which no other answer shows.
+	Secret string `json:"secret"`
 }
 
 func showHook(h hooked.Hook) hookAnswer {
@@ -120,7 +126,7 @@ type newHook struct {
 }
 
 // add creates a hook, with a secret that no later answer shows.
-func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer reply, err error) {
+func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer reply[createdHook], err error) {
 	if in.Body.URL == nil || in.Body.Events == nil {
 		return answer, problem.Invalid("", "A hook needs url and events.")
 	}
@@ -133,9 +139,7 @@ func (h hookRoutes) add(ctx context.Context, who caller, in newHook) (answer rep
 		err = problem.Conflict("too_many_hooks", "",
 			fmt.Sprintf("You have %d hooks, which is the limit.", hooked.MaxHooks))
 	}
-	shown := showHook(hook)
-	shown.Secret = secret
-	return created("/api/hooks/"+hook.ID, shown), err
+	return created("/api/hooks/"+hook.ID, createdHook{showHook(hook), secret}), err
 }
 
 type oneHook struct {
@@ -185,7 +189,7 @@ type oneDelivery struct {
 	ID   string `path:"delivery"`
 }
 
-func (h hookRoutes) retry(ctx context.Context, who caller, in oneDelivery) (reply, error) {
+func (h hookRoutes) retry(ctx context.Context, who caller, in oneDelivery) (reply[deliveryAnswer], error) {
 	d, err := h.Store.Hooks.Retry(ctx, who.Owner, in.Hook, in.ID)
 	if errors.Is(err, persistence.ErrConflict) {
 		err = problem.Conflict("delivery_busy", "", "The event is being sent at this moment.")
@@ -194,7 +198,7 @@ func (h hookRoutes) retry(ctx context.Context, who caller, in oneDelivery) (repl
 }
 
 // test sends an event hook.test to the hook, whatever events it names.
-func (h hookRoutes) test(ctx context.Context, who caller, in oneHook) (reply, error) {
+func (h hookRoutes) test(ctx context.Context, who caller, in oneHook) (reply[deliveryAnswer], error) {
 	d, err := h.Store.Hooks.Test(ctx, who.Owner, in.ID)
 	return accepted(showDelivery(d)), err
 }

@@ -10,11 +10,11 @@ import (
 	"voicebridge/toolkit/webhook"
 )
 
-func (b *bundle) hook(t *testing.T, owner string) hookAnswer {
+func (b *bundle) hook(t *testing.T, owner string) createdHook {
 	t.Helper()
 	r := b.do(t, "POST", "/api/hooks", `{"url":"https://example.com/hook","events":["call.*","message.completed"]}`, as(owner+"-token-of-tests"))
 	wantStatus(t, r, http.StatusCreated)
-	return decode[hookAnswer](t, r)
+	return decode[createdHook](t, r)
 }
 
 func TestHooks(t *testing.T) {
@@ -35,7 +35,7 @@ func TestHooks(t *testing.T) {
 	}
 	r := b.do(t, "PATCH", path, `{"enabled":false,"events":["*"],"url":"http://internal.test:9000/x"}`, alice)
 	wantStatus(t, r, 200)
-	if got := decode[hookAnswer](t, r); got.Enabled || fmt.Sprint(got.Events) != "[*]" || got.URL != "http://internal.test:9000/x" || got.Secret != "" {
+	if got := decode[createdHook](t, r); got.Enabled || fmt.Sprint(got.Events) != "[*]" || got.URL != "http://internal.test:9000/x" || got.Secret != "" {
 		t.Errorf("changed %+v", got)
 	}
 	r = b.do(t, "POST", path+"/test", "", alice)

@@ -71,7 +71,8 @@ type queueAnswer struct {
 }
 
 type pauseAnswer struct {
-	// Reason is one of auth, quota, too_long, bad_request, unavailable, and too_long_for_call, which ends with the call.
+	// Reason is one of auth, quota, too_long, bad_request, unavailable, and too_long_for_call, which ends with the
+	// call.
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`
@@ -101,7 +102,7 @@ type newQueued struct {
 }
 
 // add queues a message. The same idempotency key gets the same answer and adds nothing.
-func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply, err error) {
+func (h queues) add(ctx context.Context, who caller, in newQueued) (answer reply[queuedAnswer], err error) {
 	if err := checkQueued(in.Body.Message); err != nil {
 		return answer, err
 	}

@@ -28,6 +28,8 @@ type router struct {
 	// cannot be.
 	explain  func(error) error
 	noThread error
+	// types are the input and the answer of each route that has them.
+	types map[string][2]reflect.Type
 }
 
 // GET registers a route for GET, and for HEAD, which is answered alike but without a body (RFC 9110,
@@ -41,11 +43,12 @@ func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 type none struct{}
 
 // route registers a handler for authenticated requests. In is filled from the request (see fill), and Out is the
-// answer: JSON, a [reply] or [none].
+// answer: JSON, a [reply] or [none]. A test compares both with what openapi.yaml says of the route.
 func route[In, Out any](
 	r router, pattern string, serve func(ctx context.Context, who caller, in In) (Out, error),
 	limits ...echo.MiddlewareFunc,
 ) {
+	r.types[pattern] = [2]reflect.Type{reflect.TypeFor[In](), reflect.TypeFor[Out]()}
 	method, path, _ := strings.Cut(pattern, " ")
 	add := func(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) { r.Add(method, path, h, m...) }
 	if method == http.MethodGet {
@@ -63,11 +66,8 @@ func route[In, Out any](
 		switch out := any(out).(type) {
 		case none:
 			return c.NoContent(http.StatusNoContent)
-		case reply:
-			if out.at != "" {
-				c.Response().Header().Set(echo.HeaderLocation, out.at)
-			}
-			return c.JSON(out.status, out.body)
+		case interface{ write(c echo.Context) error }:
+			return out.write(c)
 		default:
 			return c.JSON(http.StatusOK, out)
 		}
@@ -75,15 +75,22 @@ func route[In, Out any](
 }
 
 // reply is an answer with a status of its own, and the place of what was made.
-type reply struct {
+type reply[T any] struct {
 	status int
 	at     string
-	body   any
+	body   T
 }
 
-func created(at string, body any) reply { return reply{http.StatusCreated, at, body} }
+func created[T any](at string, body T) reply[T] { return reply[T]{http.StatusCreated, at, body} }
 
-func accepted(body any) reply { return reply{http.StatusAccepted, "", body} }
+func accepted[T any](body T) reply[T] { return reply[T]{http.StatusAccepted, "", body} }
+
+func (r reply[T]) write(c echo.Context) error {
+	if r.at != "" {
+		c.Response().Header().Set(echo.HeaderLocation, r.at)
+	}
+	return c.JSON(r.status, r.body)
+}
 
 // fill reads a request into the fields of a struct, in their order, as their types and tags say:
 //

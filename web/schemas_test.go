@@ -19,6 +19,7 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/chat"
+	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 )
@@ -32,10 +33,12 @@ var components = []struct {
 	of   reflect.Type
 	sent []string
 }{
-	{name: "Thread", of: reflect.TypeFor[listedThread]()},
+	{name: "Thread", of: reflect.TypeFor[persistence.Thread]()},
+	{name: "ListedThread", of: reflect.TypeFor[listedThread]()},
 	{name: "CallReport", of: reflect.TypeFor[callAnswer]()},
 	{name: "HookChange", of: reflect.TypeFor[hookBody](), sent: []string{}},
 	{name: "Hook", of: reflect.TypeFor[hookAnswer]()},
+	{name: "CreatedHook", of: reflect.TypeFor[createdHook]()},
 	{name: "Delivery", of: reflect.TypeFor[deliveryAnswer]()},
 	{name: "QueuedMessage", of: reflect.TypeFor[queuedAnswer]()},
 	{name: "Queue", of: reflect.TypeFor[queueAnswer]()},

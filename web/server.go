@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Server struct {
 	pipeline *pipeline
 	// dropUnread ends the wait for clients that do not read their answers.
 	dropUnread context.CancelFunc
+	// types are what routes take and answer.
+	types map[string][2]reflect.Type
 }
 
 // New checks the configuration and builds the routes. Its error names everything that is wrong.
@@ -74,7 +77,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		}),
 	}
 	unread, dropUnread := context.WithCancel(context.Background()) // it ends with the server
-	s := &Server{api: a, dropUnread: dropUnread, pipeline: &pipeline{
+	s := &Server{api: a, dropUnread: dropUnread, types: map[string][2]reflect.Type{}, pipeline: &pipeline{
 		origins: origins, proxies: cfg.TrustedProxies, refuseForwarded: !cfg.Auth.Required(), metrics: cfg.Metrics,
 		errors: errorWriter{cfg.Logger}, page: files,
 		bodyTimeout: bodyTimeout, routeNames: make(map[string]bool), unread: unread, trace: cfg.Trace, log: cfg.Logger,
@@ -84,7 +87,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	r := router{
 		Echo: s.echo, user: a.identified(false), userOrSecret: a.identified(true), text: admits(limits.Text),
 		thread:  admits(limits.Thread),
-		explain: func(err error) error { return err }, noThread: errNoThread,
+		explain: func(err error) error { return err }, noThread: errNoThread, types: s.types,
 	}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{

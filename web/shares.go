@@ -306,7 +306,8 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 {{- ""}}<meta name="robots" content="noindex">
 <title>{{.Title}}</title><link rel="icon" href="../icon.svg"><link rel="stylesheet" href="../app/shared.css">
 <meta property="og:title" content="{{.Title}}"><meta property="og:description" content="{{.Words.Description}}">
-{{- ""}}<meta property="og:image" content="{{.Image}}">
+{{- ""}}<meta property="og:image" content="{{.Image}}"><meta property="og:image:width" content="1200">
+{{- ""}}<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">
 <script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1>
 {{- ""}}<p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
 {{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}>
@@ -333,7 +334,7 @@ func writeSharedPage(
 		return w.write(text.Bytes())
 	}
 	if err := put("head", map[string]any{
-		"Words": words, "Title": cmp.Or(t.Title, words.Conversation), "Image": origin + "/icon-512.png",
+		"Words": words, "Title": cmp.Or(t.Title, words.Conversation), "Image": origin + "/preview.png",
 		"At": t.CreatedAt.Format(time.RFC3339), "Day": t.CreatedAt.Format(time.DateOnly),
 	}); err != nil {
 		return err

@@ -45,7 +45,7 @@ func TestSharedPage(t *testing.T) {
 				persistence.Thread{CreatedAt: time.Unix(0, 0).UTC()}, messages)
 			must(t, err)
 			page := rec.Body.String()
-			for _, want := range append(test.want, "<main>", `data-sound="/s/t/messages/m/audio"`, `rel="icon"`, "<time ", `https://host/icon-512.png`, "<p dir=\"auto\">Sales grew,</p>", "data-chart=\"{&#34;chartType&#34;:&#34;bar&#34;", "<figcaption>Sales &amp; &lt;more&gt;</figcaption>") {
+			for _, want := range append(test.want, "<main>", `data-sound="/s/t/messages/m/audio"`, `rel="icon"`, "<time ", `https://host/preview.png`, "<p dir=\"auto\">Sales grew,</p>", "data-chart=\"{&#34;chartType&#34;:&#34;bar&#34;", "<figcaption>Sales &amp; &lt;more&gt;</figcaption>") {
 				if !strings.Contains(page, want) {
 					t.Errorf("no %q in %s", want, page)
 				}

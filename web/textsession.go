@@ -63,7 +63,9 @@ type newTextSession struct {
 	} `body:"512 KiB,optional"`
 }
 
-func (h textSessions) create(ctx context.Context, who caller, in newTextSession) (made reply, err error) {
+func (h textSessions) create(
+	ctx context.Context, who caller, in newTextSession,
+) (made reply[sessionAnswer], err error) {
 	body := &in.Body
 	for param, name := range map[string]string{"provider": body.Provider, "model": body.Model} {
 		if name != "" && !validName(name) {
@@ -103,8 +105,12 @@ func (h textSessions) read(ctx context.Context, _ caller, in oneThread) (session
 	return sessionAnswer{Success: true, Session: &session}, err
 }
 
-func (h textSessions) delete(ctx context.Context, _ caller, in oneThread) (sessionAnswer, error) {
-	return sessionAnswer{Success: true}, h.removeThread(ctx, in.Key)
+type sessionDeleted struct {
+	Success bool `json:"success"`
+}
+
+func (h textSessions) delete(ctx context.Context, _ caller, in oneThread) (sessionDeleted, error) {
+	return sessionDeleted{true}, h.removeThread(ctx, in.Key)
 }
 
 type sessionMessage struct {

@@ -49,7 +49,8 @@ type threadPage struct {
 // listedThread is a thread with what a search has found in it.
 type listedThread struct {
 	persistence.Thread
-	// Match is the sentence with the words, in the result of a search, where one of the best messages is of this thread.
+	// Match is the sentence with the words, in the result of a search, where one of the best messages is of this
+	// thread.
 	Match string `json:"match,omitempty"`
 }
 
@@ -138,7 +139,7 @@ type newThread struct {
 	} `body:"64 KiB,optional"`
 }
 
-func (h threads) create(ctx context.Context, who caller, in newThread) (made reply, err error) {
+func (h threads) create(ctx context.Context, who caller, in newThread) (made reply[persistence.Thread], err error) {
 	title, err := cleanTitle(in.Body.Title)
 	if err != nil {
 		return made, err

@@ -5,7 +5,8 @@
 //	enum      the possible texts, separated by commas; it begins with one if the text may be empty
 //	format    the entry of Rules.Formats that a text, or a name in an object of texts, must satisfy unless it is empty
 //
-// A field of the kind int64 is given in the unit that its name contains: seconds, minutes and days of a time.Duration, mb.
+// A field of the kind int64 is given in the unit that its name contains: seconds, minutes and days of a time.Duration,
+// mb.
 package schema
 
 import (
@@ -25,8 +26,8 @@ import (
 
 // Rules are how structs of one kind are written.
 type Rules struct {
-	// Tag has the names of fields: json or yaml. A struct whose tag says inline, or without a name of its own, is part of the one
-	// around it.
+	// Tag has the names of fields: json or yaml. A struct whose tag says inline, or without a name of its own, is part of
+	// the one around it.
 	Tag string
 	// Text and Group are what texts and structs are called in errors.
 	Text, Group string
@@ -54,8 +55,8 @@ const (
 	MaxValue = 4096
 )
 
-// Read sets the fields of the struct that into points to, and returns what is wrong, in the order of the fields. Null is
-// the same as a value that is missing.
+// Read sets the fields of the struct that into points to, and returns what is wrong, in the order of the fields. Null
+// is the same as a value that is missing.
 func (r *Rules) Read(into any, values map[string]any) []Problem {
 	w := reader{Rules: r}
 	w.object("", reflect.ValueOf(into).Elem(), values)

@@ -10,7 +10,8 @@ import (
 	"voicebridge/persistence/spool"
 )
 
-// Writer saves what happens in turns until stop is called or the test ends, which must be after the coordinator has ended.
+// Writer saves what happens in turns until stop is called or the test ends, which must be after the coordinator has
+// ended.
 func Writer(t testing.TB, store *persistence.Store) (w *spool.Writer, stop func()) {
 	t.Helper()
 	w, err := spool.New(spool.Config{Store: store, Dir: t.TempDir()})

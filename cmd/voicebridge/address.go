@@ -35,7 +35,8 @@ func (a *app) findPrivateURL(ctx context.Context) {
 		ip = cmp.Or(towards(ctx, a.cfg.Secrets.DatabaseURL.Reveal()), firstPrivate())
 	}
 	if !ip.IsValid() {
-		a.log.Warn("other processes cannot bring sockets for calls of this one: no address of this machine found; set private_url")
+		a.log.Warn(
+			"other processes cannot bring sockets for calls of this one: no address of this machine found; set private_url")
 		return
 	}
 	scheme := "http://"
@@ -53,7 +54,8 @@ func towards(ctx context.Context, database string) netip.Addr {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUp)
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5432"))) // sends nothing
+	there := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "5432"))
+	conn, err := new(net.Dialer).DialContext(ctx, "udp", there) // sends nothing
 	if err != nil {
 		return netip.Addr{}
 	}

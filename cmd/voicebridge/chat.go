@@ -32,7 +32,9 @@ const simulatorPace = 30 * time.Millisecond
 func shownTextModels(c *config.Config) []web.Model {
 	var out []web.Model
 	for _, name := range c.TextProviders() {
-		out = append(out, web.Model{Provider: name, Model: c.TextModel(name), Kind: web.ModelText, Default: name == c.TextProvider()})
+		out = append(out, web.Model{
+			Provider: name, Model: c.TextModel(name), Kind: web.ModelText, Default: name == c.TextProvider(),
+		})
 	}
 	return out
 }
@@ -43,15 +45,23 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 	switch name {
 	case config.ProviderOpenAI:
 		return openai.New(openai.Config{
-			BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: !c.IsOpenAI(), API: openai.API(c.Text.OpenAIAPI), HTTPClient: client, Rules: c.TextRules(),
+			BaseURL: c.OpenAIBaseURL, APIKey: s.OpenAIKey.Reveal(), Compatible: !c.IsOpenAI(), API: openai.API(c.Text.OpenAIAPI),
+			HTTPClient: client, Rules: c.TextRules(),
 		})
 	case config.ProviderAnthropic:
-		return anthropic.New(anthropic.Config{BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client, Rules: c.TextRules()})
+		return anthropic.New(anthropic.Config{
+			BaseURL: c.AnthropicBaseURL, APIKey: s.AnthropicKey.Reveal(), Cache: true, HTTPClient: client, Rules: c.TextRules(),
+		})
 	case config.ProviderGoogle:
-		return google.New(google.Config{BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal(), HTTPClient: client, Rules: c.TextRules()})
+		return google.New(google.Config{
+			BaseURL: c.GeminiBaseURL, APIKey: s.GeminiKey.Reveal(), HTTPClient: client, Rules: c.TextRules(),
+		})
 	case config.ProviderOllama:
 		// Room for the history and the answer: the server's default truncates.
-		return ollama.New(ollama.Config{Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens, HTTPClient: client, Rules: c.TextRules()})
+		return ollama.New(ollama.Config{
+			Host: c.OllamaHost, APIKey: s.OllamaKey.Reveal(), NumCtx: 2 * c.Conversations.History.MaxTokens, HTTPClient: client,
+			Rules: c.TextRules(),
+		})
 	case config.ProviderSimulator:
 		return simulator.New(simulator.Config{
 			Pace: simulatorPace, TitlePrompt: chat.TitleInstructions, ShortTitlePrompt: chat.ShortTitleInstructions,
@@ -63,7 +73,10 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 
 // openChat makes the coordinator of text turns with all configured providers, and the tool by which
 // calls request text turns.
-func openChat(cfg config.Config, store *persistence.Store, writer *spool.Writer, tools *tools, observers []chat.TurnObserver, ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger) (*chat.Coordinator, error) {
+func openChat(
+	cfg config.Config, store *persistence.Store, writer *spool.Writer, tools *tools, observers []chat.TurnObserver,
+	ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger,
+) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
 		Store: store, Writer: writer, Provider: cfg.TextProvider(), Models: map[string]string{},

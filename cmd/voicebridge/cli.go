@@ -118,7 +118,8 @@ func fishFlags(out io.Writer, condition string, flags []*kong.Flag) {
 		if flag.IsBool() {
 			takes = ""
 		}
-		_, _ = fmt.Fprintf(out, "complete -c voicebridge%s -l %s%s -d %q\n", condition, flag.Name, takes, flag.Help) // in memory
+		_, _ = fmt.Fprintf(out,
+			"complete -c voicebridge%s -l %s%s -d %q\n", condition, flag.Name, takes, flag.Help) // in memory
 	}
 }
 

@@ -42,7 +42,8 @@ func (a *app) beginAgain(ctx context.Context) error {
 			return nil
 		case <-a.store.Cluster.Fenced():
 		}
-		a.log.Error("ending all calls and turns, which other processes have closed", "calls", a.calls.Count(), "turns", a.texts.Count())
+		a.log.Error(
+			"ending all calls and turns, which other processes have closed", "calls", a.calls.Count(), "turns", a.texts.Count())
 		a.texts.InterruptAll()
 		ending, cancel := context.WithTimeout(ctx, endFenced)
 		a.calls.EndAll(ending, bridge.EndStorageFailed)

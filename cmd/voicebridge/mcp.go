@@ -22,8 +22,8 @@ func (s ownersServers) Of(ctx context.Context, owner string) []web.ToolServer {
 	var all []web.ToolServer
 	for _, status := range s.mcp.StatusOf(ctx, owner) {
 		one := web.ToolServer{
-			Name: status.Name, Connected: status.State == mcptool.StateConnected, Tools: status.Tools, Type: status.Type, PerOwner: status.PerOwner,
-			SignIn: status.SignIn, State: status.State, Reason: status.Reason,
+			Name: status.Name, Connected: status.State == mcptool.StateConnected, Tools: status.Tools, Type: status.Type,
+			PerOwner: status.PerOwner, SignIn: status.SignIn, State: status.State, Reason: status.Reason,
 		}
 		for _, h := range status.Held {
 			if s.pick.Allows(h.Tool.Name) {
@@ -36,7 +36,9 @@ func (s ownersServers) Of(ctx context.Context, owner string) []web.ToolServer {
 }
 
 // Connect begins the owner's sign-in to a server.
-func (s ownersServers) Connect(ctx context.Context, owner, server, redirect string) (authorizeURL, browser string, err error) {
+func (s ownersServers) Connect(
+	ctx context.Context, owner, server, redirect string,
+) (authorizeURL, browser string, err error) {
 	target, ok := s.mcp.SignInServer(server)
 	if !ok {
 		return "", "", web.ErrNoSignIn
@@ -46,7 +48,9 @@ func (s ownersServers) Connect(ctx context.Context, owner, server, redirect stri
 }
 
 // Finish ends a sign-in.
-func (s ownersServers) Finish(ctx context.Context, back web.SignInReturn, kept func(server string) string, mine func(owner string) bool) (server string, err error) {
+func (s ownersServers) Finish(
+	ctx context.Context, back web.SignInReturn, kept func(server string) string, mine func(owner string) bool,
+) (server string, err error) {
 	owner, server, err := s.desk.Finish(ctx, signin.Return(back), kept, mine, s.mcp.SignInServer)
 	if err != nil {
 		return server, inWords(err)

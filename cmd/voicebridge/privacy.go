@@ -31,7 +31,8 @@ func (a *app) privacyParts() []privacy.Part {
 	return parts
 }
 
-// mcpFirst are the parts of the database after what MCP servers have: to give a sign-in back takes the tokens that are in it.
+// mcpFirst are the parts of the database after what MCP servers have: to give a sign-in back takes the tokens that are
+// in it.
 func mcpFirst(erase func(ctx context.Context, owner string) error, store *persistence.Store) []privacy.Part {
 	return append([]privacy.Part{{Name: "MCP servers", Erase: erase}}, privacy.Parts(store)...)
 }
@@ -50,7 +51,8 @@ func (a *app) eraseMCP(ctx context.Context, owner string) error {
 	others, err := a.store.Cluster.Others(ctx)
 	for _, instance := range others {
 		about := thread.Key{Owner: owner, Thread: "all"}
-		if _, err := a.store.Cluster.Ask(ctx, cluster.Command{Instance: instance, Key: about, Kind: commandErase}); err != nil && !errors.Is(err, persistence.ErrGone) {
+		_, err := a.store.Cluster.Ask(ctx, cluster.Command{Instance: instance, Key: about, Kind: commandErase})
+		if err != nil && !errors.Is(err, persistence.ErrGone) {
 			errs = append(errs, err)
 		}
 	}
@@ -107,7 +109,9 @@ func readSecret(ctx context.Context, cfg *config.Config, store *persistence.Stor
 }
 
 // withStore opens the database that the settings name, which must exist and be up to date.
-func (p *process) withStore(database *string, use func(config.Config, *slog.Logger, *persistence.Store) error) (err error) {
+func (p *process) withStore(
+	database *string, use func(config.Config, *slog.Logger, *persistence.Store) error,
+) (err error) {
 	flags := map[string]any{}
 	set(flags, "database_url", database)
 	cfg, log, err := p.load(p.offline(flags))

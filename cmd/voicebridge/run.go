@@ -51,7 +51,8 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 	if err := a.listen(ctx); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), pageURL(a.cfg.TLS, a.ln.Addr())); err != nil {
+	page := pageURL(a.cfg.TLS, a.ln.Addr())
+	if _, err := fmt.Fprintf(out, "voicebridge %s: open %s\n", buildVersion(), page); err != nil {
 		return errors.Join(fmt.Errorf("write address: %w", err), a.ln.Close())
 	}
 	return nil
@@ -60,7 +61,8 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 // open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openSecret, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts, a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
+		a.openTelemetry, a.openStore, a.openSecret, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts,
+		a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
 			return err
@@ -75,7 +77,8 @@ func (a *app) openStore(ctx context.Context) (err error) {
 	address := a.cfg.Secrets.DatabaseURL.Reveal()
 	dir := spoolDir(address)
 	options := a.cfg.Database
-	options.Logger, options.Instance, options.NoMigrate, options.OnWrite, options.OnLost = a.log, a.instance, true, a.observer.Write, a.observer.Lost
+	options.Logger, options.Instance, options.NoMigrate = a.log, a.instance, true
+	options.OnWrite, options.OnLost = a.observer.Write, a.observer.Lost
 	options.Assistants = a.cfg.Fixed
 	options.Rescue = func(ctx context.Context, s *persistence.Store) error { return spool.Recover(ctx, dir, s, a.log) }
 	if a.store, err = persistence.Open(ctx, address, options); err != nil {
@@ -122,7 +125,10 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 }
 
 func (a *app) openTexts(context.Context) (err error) {
-	a.texts, err = openChat(a.cfg, a.store, a.spool, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces, a.log)
+	a.texts, err = openChat(
+		a.cfg, a.store, a.spool, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces,
+		a.log,
+	)
 	return err
 }
 
@@ -240,7 +246,8 @@ func waitForEnd(finished <-chan error, endUnder func(), limit time.Duration) err
 	return errors.New("stop: not everything ended in time")
 }
 
-// recoverTries is how often to try at the start: other processes write meanwhile, and a deadlock with one is over at once.
+// recoverTries is how often to try at the start: other processes write meanwhile, and a deadlock with one is over at
+// once.
 const recoverTries = 5
 
 // recoverDead saves what dead processes left in their spools in dir, and closes what they left open.

@@ -43,8 +43,10 @@ func (s *simulateCommand) Run(p *process) error {
 		log.Warn("the simulator can be reached from other machines and asks for no key", "address", ln.Addr().String())
 	}
 	base := pageURL(config.TLS{}, ln.Addr()) + "/v1"
-	if _, err := fmt.Fprintf(p.stdout, "The Realtime simulator answers on %s\nTo use it from voicebridge or any Realtime client, set\n"+
-		"  OPENAI_BASE_URL=%s OPENAI_API_KEY=simulator\nand for voicebridge also VOICEBRIDGE_TEXT_PROVIDER=simulator, because it takes calls only.\n", base, base); err != nil {
+	const words = "The Realtime simulator answers on %s\nTo use it from voicebridge or any Realtime client, set\n" +
+		"  OPENAI_BASE_URL=%s OPENAI_API_KEY=simulator\n" +
+		"and for voicebridge also VOICEBRIDGE_TEXT_PROVIDER=simulator, because it takes calls only.\n"
+	if _, err := fmt.Fprintf(p.stdout, words, base, base); err != nil {
 		return errors.Join(err, ln.Close(), sim.Run(ended()))
 	}
 	return serveSimulator(p.ctx, sim, ln, log)

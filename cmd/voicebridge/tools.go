@@ -53,7 +53,9 @@ type tools struct {
 }
 
 // openTools makes the server's own tools. run connects to the MCP servers. close must be called.
-func openTools(ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger) (*tools, error) {
+func openTools(
+	ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger,
+) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if store != nil {
 		t.http = httptool.New(guard.New(guardRules(cfg)), chat.Media{Store: store, Quota: cfg.ImageQuota()})
@@ -71,7 +73,8 @@ func (t *tools) reportLists() {
 	if t.agent != nil {
 		entries = append(entries, toolkit.Entry{Tool: t.agent})
 	}
-	for key, list := range map[string]toolkit.Names{"allow": t.pick.Allow, "deny": t.pick.Deny, "approve": t.pick.Approve} {
+	lists := map[string]toolkit.Names{"allow": t.pick.Allow, "deny": t.pick.Deny, "approve": t.pick.Approve}
+	for key, list := range lists {
 		if key == "approve" && fmt.Sprint(t.pick.Approve) == fmt.Sprint(config.Defaults().Tools.Approve) {
 			continue // the toolkit http may be off
 		}
@@ -99,12 +102,15 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
 	}
-	options := mcptool.Options{Logger: t.log, Version: buildVersion(), Trace: traces.Write, CallTimeout: cfg.Tools.Timeout, Changed: func() {
-		select {
-		case t.changed <- struct{}{}:
-		default:
-		}
-	}}
+	options := mcptool.Options{
+		Logger: t.log, Version: buildVersion(), Trace: traces.Write, CallTimeout: cfg.Tools.Timeout,
+		Changed: func() {
+			select {
+			case t.changed <- struct{}{}:
+			default:
+			}
+		},
+	}
 	if store != nil {
 		options.Pins = store.Admission
 		options.Media = chat.Media{Store: store, Quota: cfg.ImageQuota()}
@@ -204,8 +210,8 @@ func (t *tools) servers() web.ToolServers {
 	return ownersServers{t.mcp, t.desk, t.pick.Settings}
 }
 
-// registry returns the tools of an assistant, not to be changed; of the zero value those of the server. What an operator allows is
-// allowed to everybody with access.
+// registry returns the tools of an assistant, not to be changed; of the zero value those of the server. What an
+// operator allows is allowed to everybody with access.
 func (t *tools) registry(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
 	return t.of(ctx, owner, a, true)
 }
@@ -226,7 +232,8 @@ func (t *tools) chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Reg
 	out := toolkit.NewRegistry()
 	allows := allowedBy(a)
 	for _, e := range r.Entries() {
-		if !allows(e.Tool.Definition().Name) || e.Executor == toolkit.ExecutorMCP && a.MCPServers != nil && !slices.Contains(a.MCPServers, e.Server) {
+		ofServer := e.Executor == toolkit.ExecutorMCP && a.MCPServers != nil
+		if !allows(e.Tool.Definition().Name) || ofServer && !slices.Contains(a.MCPServers, e.Server) {
 			continue
 		}
 		if err := out.Add(e); err != nil {
@@ -234,7 +241,8 @@ func (t *tools) chosen(r *toolkit.Registry, a assistant.Assistant) (*toolkit.Reg
 		}
 	}
 	for _, own := range a.HTTPTools {
-		if !allows(own.Name) || !t.pick.Allows(own.Name) || t.http == nil || t.agent != nil && own.Name == t.agent.Definition().Name {
+		isAgent := t.agent != nil && own.Name == t.agent.Definition().Name
+		if t.http == nil || isAgent || !allows(own.Name) || !t.pick.Allows(own.Name) {
 			continue
 		}
 		secret, _ := webhook.ParseSecret(a.Secret) // of one in the settings that names none, requests are not signed
@@ -255,7 +263,8 @@ func allowedBy(a assistant.Assistant) func(name string) bool {
 	return func(name string) bool { return !deny.Has(name) && (a.Tools.Allow == nil || allow.Has(name)) }
 }
 
-// with returns the tools of an owner. Those of the owner's MCP servers that were never connected are waited for if wait says so.
+// with returns the tools of an owner. Those of the owner's MCP servers that were never connected are waited for if wait
+// says so.
 func (t *tools) with(ctx context.Context, owner string, wait func(server string) bool) (*toolkit.Registry, error) {
 	r, err := t.shared()
 	if err != nil || t.mcp == nil {
@@ -311,8 +320,12 @@ func (t *tools) addTo(r *toolkit.Registry, list []toolkit.Entry) error {
 // turn. A call waits for none: those that come later reach it then.
 func (t *tools) spoken(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error) {
 	r, err := t.of(ctx, owner, a, false)
-	if err != nil || t.agent == nil || !t.delegated && (!t.pick.Allows(t.agent.Definition().Name) || !allowedBy(a)(t.agent.Definition().Name)) {
+	if err != nil || t.agent == nil {
 		return r, err
+	}
+	name := t.agent.Definition().Name
+	if !t.delegated && (!t.pick.Allows(name) || !allowedBy(a)(name)) {
+		return r, nil
 	}
 	r = r.Clone()
 	if err := r.Add(toolkit.Entry{Tool: t.agent, Executor: toolkit.ExecutorApp}); err != nil {

@@ -34,20 +34,24 @@ type upstream struct {
 	running bool
 }
 
-func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger) (*upstream, error) {
+func openUpstream(
+	ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger,
+) (*upstream, error) {
 	if len(cfg.Upstreams) > 0 {
 		return openUpstreams(ctx, cfg, api, traces, log)
 	}
 	if cfg.Driver() == config.UpstreamSimulator {
 		u, err := openSimulator(ctx, cfg, log)
 		if err == nil {
-			u.routes = []bridge.Route{{Upstream: u.simulated(config.UpstreamSimulator, config.TransportWebRTC, api, cfg.Realtime.Model)}}
+			u.routes = []bridge.Route{
+				{Upstream: u.simulated(config.UpstreamSimulator, config.TransportWebRTC, api, cfg.Realtime.Model)},
+			}
 		}
 		return u, err
 	}
 	key := cfg.VoiceKey()
-	if u, err := url.Parse(cfg.CallsURL()); err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
-		log.Warn("the API key travels unencrypted", "host", u.Host)
+	if host := unencrypted(cfg.CallsURL()); host != "" && key.IsSet() {
+		log.Warn("the API key travels unencrypted", "host", host)
 	}
 	if cfg.VoiceCost(config.UpstreamOpenAI, cfg.Realtime.Model, realtime.Usage{}) == nil {
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
@@ -61,7 +65,8 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, traces *
 func realtimeClient(cfg *config.Config) *realtime.Client {
 	key := cfg.VoiceKey()
 	return &realtime.Client{
-		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader, JSON: cfg.Realtime.CallBody == "json",
+		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader,
+		JSON:        cfg.Realtime.CallBody == "json",
 		DataChannel: dataChannel(cfg),
 	}
 }
@@ -121,13 +126,26 @@ func (u *upstream) simulated(name, transport string, api *rtc.API, model string)
 	base := "http://" + u.ln.Addr().String() + "/v1"
 	if transport == config.TransportWebSocket {
 		profile, _ := ws.Find("realtime")
-		return bridge.NewWebSocket(name, &ws.Client{Profile: profile, URL: base + "/realtime", APIKey: u.key, Model: model, Log: u.log})
+		return bridge.NewWebSocket(name, &ws.Client{
+			Profile: profile, URL: base + "/realtime", APIKey: u.key, Model: model, Log: u.log,
+		})
 	}
 	return bridge.NewRealtime(name, api, &realtime.Client{BaseURL: base, APIKey: u.key})
 }
 
+// unencrypted returns the host of an address on another machine to which requests travel unencrypted, else nothing.
+func unencrypted(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "ws" || config.IsLoopback(u.Hostname()) {
+		return ""
+	}
+	return u.Host
+}
+
 // openUpstreams makes the drivers of the settings' list.
-func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger) (*upstream, error) {
+func openUpstreams(
+	ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger,
+) (*upstream, error) {
 	all := &upstream{log: log}
 	if slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.BuiltIn() }) {
 		var err error
@@ -137,12 +155,15 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 	}
 	for _, u := range cfg.Upstreams {
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
-		priced := cfg.VoiceCost(u.Name, model, realtime.Usage{}) != nil || u.IsLive() && cfg.TranscriptionCost(u.Name, model, realtime.Usage{Type: "duration"}) != nil
+		priced := cfg.VoiceCost(u.Name, model, realtime.Usage{}) != nil
+		if u.IsLive() && !priced {
+			priced = cfg.TranscriptionCost(u.Name, model, realtime.Usage{Type: "duration"}) != nil
+		}
 		if !priced {
 			log.Warn("the cost of calls is unknown: the model has no price", "model", model, "upstream", u.Name)
 		}
-		if at, err := url.Parse(u.Address()); err == nil && (at.Scheme == "http" || at.Scheme == "ws") && !config.IsLoopback(at.Hostname()) && u.Key.IsSet() {
-			log.Warn("the API key travels unencrypted", "host", at.Host, "upstream", u.Name)
+		if host := unencrypted(u.Address()); host != "" && u.Key.IsSet() {
+			log.Warn("the API key travels unencrypted", "host", host, "upstream", u.Name)
 		}
 		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
 		switch {
@@ -162,7 +183,9 @@ func openUpstreams(ctx context.Context, cfg config.Config, api *rtc.API, traces 
 			client.Header.Set("User-Agent", "voicebridge/"+buildVersion())
 			route.Upstream = bridge.NewWebSocket(u.Name, client)
 		default:
-			client := &realtime.Client{CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(&cfg)}
+			client := &realtime.Client{
+				CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(&cfg),
+			}
 			client.HTTP = traces.Client("voicebridge/" + buildVersion())
 			route.Upstream = bridge.NewRealtime(u.Name, api, client)
 		}
@@ -176,7 +199,10 @@ func liveClient(cfg *config.Config, u *config.Upstream) *live.Client {
 	own := cfg.Live.Over(u.Live)
 	return &live.Client{
 		URL: u.Address(), APIKey: u.Key.Reveal(),
-		Backend: live.Backend{Delegate: own.Delegate, Model: own.Model, Effort: own.Effort, Instructions: own.Instructions, Rounds: cfg.Calls.ToolRounds},
+		Backend: live.Backend{
+			Delegate: own.Delegate, Model: own.Model, Effort: own.Effort, Instructions: own.Instructions,
+			Rounds: cfg.Calls.ToolRounds,
+		},
 	}
 }
 

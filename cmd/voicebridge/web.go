@@ -24,12 +24,14 @@ func (a *app) assistantNames() web.AssistantNames {
 	return names
 }
 
-// shownVoiceModels lists the models of the upstreams. Calls take the first, unless they or their assistants name another.
+// shownVoiceModels lists the models of the upstreams. Calls take the first, unless they or their assistants name
+// another.
 func shownVoiceModels(c *config.Config, routes []bridge.Route) []web.Model {
 	out := make([]web.Model, len(routes))
 	for i, route := range routes {
 		out[i] = web.Model{
-			Provider: route.Name(), Model: cmp.Or(route.Model, c.Realtime.Model), Kind: web.ModelRealtime, Default: i == 0, Voice: cmp.Or(route.Voice, c.Realtime.Voice),
+			Provider: route.Name(), Model: cmp.Or(route.Model, c.Realtime.Model), Kind: web.ModelRealtime, Default: i == 0,
+			Voice: cmp.Or(route.Voice, c.Realtime.Voice),
 		}
 	}
 	return out
@@ -40,9 +42,13 @@ func (a *app) webConfig() web.Config {
 	r, first := a.cfg.Realtime, a.up.routes[0]
 	return web.Config{
 		Calls: a.calls, Chat: a.door, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store,
-		Recordings: a.recordings, Privacy: a.privacyParts(), CheckHook: a.addresses.Check, Page: ui.Dist(), Tools: a.tools.spoken,
+		Recordings: a.recordings, Privacy: a.privacyParts(), CheckHook: a.addresses.Check, Page: ui.Dist(),
+		Tools:       a.tools.spoken,
 		ToolServers: a.tools.servers(), Version: buildVersion(),
-		Upstream:        web.Upstream{Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice), TurnDetection: r.TurnDetection.Object()},
+		Upstream: web.Upstream{
+			Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice),
+			TurnDetection: r.TurnDetection.Object(),
+		},
 		Models:          append(shownVoiceModels(&a.cfg, a.up.routes), shownTextModels(&a.cfg)...),
 		Auth:            a.cfg.Auth(),
 		ICEServers:      a.cfg.ICEServers,
@@ -72,6 +78,8 @@ func (a *app) openHooks(ctx context.Context) (err error) {
 	if err := a.store.Hooks.SetOperator(ctx, operator); err != nil {
 		return err
 	}
-	a.hooks = hooks.New(hooks.Config{Store: a.store.Hooks, Addresses: a.addresses, Operator: secrets, OnAttempt: a.metrics.HookAttempt, Logger: a.log})
+	a.hooks = hooks.New(hooks.Config{
+		Store: a.store.Hooks, Addresses: a.addresses, Operator: secrets, OnAttempt: a.metrics.HookAttempt, Logger: a.log,
+	})
 	return nil
 }

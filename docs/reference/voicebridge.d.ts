@@ -133,6 +133,16 @@ export interface Thread {
   /** The assistant that answers; missing for the server's settings */ assistant_id?: string;
   /** Values of its variables */ variables?: Record<string, string>;
   /** Set by a reset: messages whose seq is below it are no longer read by models */ reset_seq?: number;
+}
+
+export interface ListedThread {
+  id: ID;
+  title: string;
+  created_at: string;
+  updated_at: string;
+  /** The assistant that answers; missing for the server's settings */ assistant_id?: string;
+  /** Values of its variables */ variables?: Record<string, string>;
+  /** Set by a reset: messages whose seq is below it are no longer read by models */ reset_seq?: number;
   /** The sentence with the words, in the result of a search, where one of the best messages is of this thread */ match?: string;
 }
 
@@ -168,7 +178,16 @@ export interface Hook {
   enabled: boolean;
   /** "gone" if the receiver answered 410, which switched it off */ off_reason?: string;
   created_at: string;
-  /** "whsec_" and 32 bytes in base64, only in the answer that creates the hook */ secret?: string;
+}
+
+export interface CreatedHook {
+  id: string;
+  url: string;
+  events: string[];
+  enabled: boolean;
+  /** "gone" if the receiver answered 410, which switched it off */ off_reason?: string;
+  created_at: string;
+  /** "whsec_" and 32 bytes in base64, which no other answer shows */ secret: string;
 }
 
 export interface Delivery {

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"voicebridge/llm"
@@ -108,4 +109,70 @@ func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Acce
 	}
 	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header,
 		request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
+}
+
+// mistralHost is Mistral's own server, which refuses stream_options; its answers always have a usage.
+const mistralHost = "api.mistral.ai"
+
+// images are those that the APIs accept: no animated GIFs; see https://platform.openai.com/docs/guides/images-vision.
+var images = llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}
+
+// models say what OpenAI's models accept, also where gateways have them. Those that think refuse sampling parameters,
+// and know the limit of an answer by its new name only: https://platform.openai.com/docs/guides/reasoning. gpt-5.6 and
+// its later sisters call functions by Chat Completions only without thinking, also if the request does not ask for it.
+var models = []llm.Rule{
+	{
+		Models:  []string{"gpt-5.[6-9]*", "gpt-5.[1-9][0-9]*"},
+		Accepts: llm.Accepts{Images: images, NoTemperature: true, NoTopP: true, NewLimit: true, QuietWithTools: true},
+	},
+	{
+		Models:  []string{"gpt-5*chat*", "gpt-5.[24]", "gpt-5.[24]-20*"},
+		Accepts: llm.Accepts{Images: images, NewLimit: true},
+	},
+	{
+		Models:  []string{"o[1-9]*", "gpt-5*", "gpt-6*"},
+		Accepts: llm.Accepts{Images: images, NoTemperature: true, NoTopP: true, NewLimit: true},
+	},
+	{Models: []string{"gpt-3*", "gpt-4*", "chatgpt-4*"}, Accepts: llm.Accepts{Images: images, NoReasoning: true}},
+	{Models: []string{"*"}, Accepts: llm.Accepts{Images: images}},
+}
+
+// kindOf classifies the errors of https://platform.openai.com/docs/guides/error-codes and of
+// compatible servers.
+func kindOf(problem wire.Problem) llm.ErrorKind {
+	if problem.Param == "input_tokens" { // vLLM
+		return llm.KindTooLong
+	}
+	for _, code := range []string{problem.Code, problem.Type} {
+		switch code {
+		case "invalid_api_key", "account_deactivated", "authentication_error", "permission_error":
+			return llm.KindAuth
+		case "insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance":
+			return llm.KindQuota
+		case "rate_limit_exceeded", "rate_limit_error", "requests", "tokens":
+			return llm.KindRate
+		case "context_length_exceeded", "exceed_context_size_error":
+			return llm.KindTooLong
+		// OpenAI, Azure, gateways, Alibaba
+		case "invalid_prompt", "content_filter", "content_policy_violation", "image_content_policy_violation",
+			"data_inspection_failed":
+			return llm.KindRefused
+		case "server_error", "internal_server_error", "overloaded_error", "service_unavailable", "engine_overloaded":
+			return llm.KindOverloaded
+		case "invalid_request_error", "model_not_found":
+			if problem.Status == 0 {
+				return llm.KindBadRequest
+			}
+		}
+		if problem.Status == 0 && strings.Contains(code, "image") { // there are a dozen, as invalid_image_format
+			return llm.KindBadRequest
+		}
+	}
+	status := problem.Status
+	if status == 0 { // gateways report their upstream's status as the code
+		if code, err := strconv.Atoi(problem.Code); err == nil {
+			status = code
+		}
+	}
+	return wire.KindOfStatus(status)
 }

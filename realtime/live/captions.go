@@ -201,8 +201,9 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 		}
 		return s
 	}
+	answer := c.last(voice)
 	switch {
-	case of == user && c.open[user] == nil && c.last(voice) != nil && f.start < c.last(voice).start && newest.start < c.last(voice).start:
+	case of == user && c.open[user] == nil && answer != nil && max(f.start, newest.start) < answer.start:
 		return newest // however late: it was said before it was answered
 	case of == voice && newest.cutAt > 0:
 		gap = cutGap
@@ -213,13 +214,22 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 	return newest
 }
 
-// isOfAnother reports whether something came between the newest answer and what is said now, which is of another one: the
-// user's next turn, a question by other means, or the request to say again what was cut.
+// isOfAnother reports whether something came between the newest answer and what is said now, which is of another one:
+// the user's next turn, a question by other means, or the request to say again what was cut.
 func (c *captions) isOfAnother(newest *segment, f fragment) bool {
 	u := c.last(user)
 	return newest.closed && u != nil && u.committed && u.start >= newest.end && f.start >= u.end ||
 		f.start >= c.turnAt && newest.end <= c.turnAt && f.start-newest.end > tail ||
 		newest.cutAt > 0 && c.repeatAt > newest.start && f.start >= c.repeatAt
+}
+
+// placeOf returns where in a list, which is in order, something belongs that starts then: after what starts at the same
+// time.
+func placeOf[T any](list []T, start time.Duration, startOf func(T) time.Duration) int {
+	at, _ := slices.BinarySearchFunc(list, start, func(other T, start time.Duration) int {
+		return cmp.Or(cmp.Compare(startOf(other), start), -1)
+	})
+	return at
 }
 
 // begin begins a segment.
@@ -228,7 +238,7 @@ func (c *captions) begin(of side, f fragment) *segment {
 		c.close(old)
 	}
 	s := &segment{id: newID("item_"), side: of, start: f.start, end: f.end, begun: c.now}
-	at, _ := slices.BinarySearchFunc(c.segments, s, func(a, b *segment) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) })
+	at := placeOf(c.segments, s.start, func(other *segment) time.Duration { return other.start })
 	before := c.lastItem
 	if at < len(c.segments) { // it came late, and was said before others
 		before = ""
@@ -296,7 +306,7 @@ func (c *captions) beginAnswer(s *segment, before string) {
 	c.overlapSince, c.unheard = time.Time{}, false
 	c.sound.hold(false)
 	c.sound.answers.Store(true)
-	c.emit(tree{"type": realtime.TypeResponseCreated, "response": response(s.response, spoken, realtime.ResponseInProgress)})
+	c.emit(responseCreated(s.response))
 	item := answerItem(s, "in_progress")
 	item["content"] = []tree{}
 	c.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": s.response, "output_index": 0, "item": item})
@@ -313,9 +323,13 @@ const (
 
 func response(id, modality, status string) tree {
 	return tree{
-		"id": id, "object": "realtime.response", "status": status, "status_details": nil, "output": []tree{}, "output_modalities": []string{modality},
-		"usage": nil, "metadata": nil,
+		"id": id, "object": "realtime.response", "status": status, "status_details": nil,
+		"output": []tree{}, "output_modalities": []string{modality}, "usage": nil, "metadata": nil,
 	}
+}
+
+func responseCreated(id string) tree {
+	return tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)}
 }
 
 func answerItem(s *segment, status string) tree {
@@ -327,18 +341,21 @@ func answerItem(s *segment, status string) tree {
 
 // part is an event about the only content of an answer.
 func (c *captions) part(s *segment, kind string, with tree) tree {
-	with["type"], with["response_id"], with["item_id"], with["output_index"], with["content_index"] = kind, s.response, s.id, 0, 0
+	with["type"], with["response_id"] = kind, s.response
+	with["output_index"], with["content_index"] = 0, 0
+	with["item_id"] = s.id
 	return with
 }
 
 // add adds a fragment to a segment, even one that has closed.
 func (c *captions) add(s *segment, f fragment) {
-	at, _ := slices.BinarySearchFunc(s.fragments, f, func(a, b fragment) int { return cmp.Or(cmp.Compare(a.start, b.start), -1) })
+	at := placeOf(s.fragments, f.start, func(other fragment) time.Duration { return other.start })
 	if before := s.raw(); s.closed && strings.TrimSpace(before) != before && !strings.HasPrefix(f.text, " ") {
 		f.text = " " + f.text // the client has it without its last space
 	}
 	s.fragments = slices.Insert(s.fragments, at, f)
-	s.start, s.end, s.touched = min(s.start, f.start), max(s.end, f.end), c.now
+	s.start, s.end = min(s.start, f.start), max(s.end, f.end)
+	s.touched = c.now
 	if s.side == user {
 		c.emit(tree{"type": realtime.TypeTranscriptionDelta, "item_id": s.id, "content_index": 0, "delta": f.text})
 		return
@@ -379,7 +396,9 @@ func (c *captions) close(s *segment) {
 	if s.side == user {
 		c.commit(s)
 		text := s.text(0)
-		c.emit(tree{"type": realtime.TypeTranscriptionCompleted, "item_id": s.id, "content_index": 0, "transcript": text})
+		c.emit(tree{
+			"type": realtime.TypeTranscriptionCompleted, "item_id": s.id, "content_index": 0, "transcript": text,
+		})
 		c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": tree{
 			"id": s.id, "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
 			"content": []tree{{"type": "input_audio", "transcript": text}},
@@ -429,8 +448,8 @@ func (c *captions) cut(reason string) {
 // truncated tells how much of an answer was heard, and in this case what.
 func (c *captions) truncated(s *segment) {
 	c.emit(tree{
-		"type": realtime.TypeItemTruncated, "item_id": s.id, "content_index": 0, "audio_end_ms": (s.cutAt - s.start).Milliseconds(),
-		"transcript": s.text(s.cutAt),
+		"type": realtime.TypeItemTruncated, "item_id": s.id, "content_index": 0,
+		"audio_end_ms": (s.cutAt - s.start).Milliseconds(), "transcript": s.text(s.cutAt),
 	})
 }
 
@@ -508,10 +527,14 @@ func (c *captions) tick() {
 // releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from
 // its beginning, which comes before its words.
 func (c *captions) releaseAt() time.Time {
-	if s := c.last(voice); s != nil && c.open[voice] == nil && s.cutAt > 0 && c.overlapSince.IsZero() && c.sound.holds() {
-		return s.touched.Add(voiceGrace)
+	s := c.last(voice)
+	if s == nil || c.open[voice] != nil || s.cutAt == 0 {
+		return time.Time{}
 	}
-	return time.Time{}
+	if !c.overlapSince.IsZero() || !c.sound.holds() {
+		return time.Time{}
+	}
+	return s.touched.Add(voiceGrace)
 }
 
 // deadline is when tick has something to do; zero for never.

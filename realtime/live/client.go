@@ -154,7 +154,10 @@ func (c *Client) add(conn *Conn) {
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := encode(tree{"session": conn.session.config.creation(c.Backend), "transport": tree{"type": "webrtc", "sdp": offer}})
+	body := encode(tree{
+		"session":   conn.session.config.creation(c.Backend),
+		"transport": tree{"type": "webrtc", "sdp": offer},
+	})
 	res, err := c.post(ctx, c.URL, body, s.SafetyIdentifier)
 	if err != nil {
 		return "", "", fmt.Errorf("create session: %w", err)
@@ -254,13 +257,13 @@ func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 	default:
 	}
 	u, err := conn.finish(ctx, usable)
-	if u.Told || ctx.Err() != nil {
+	if u.Reported || ctx.Err() != nil {
 		return u, err
 	}
 	// The connection is lost, which need not end the session.
-	length, told, err := c.attach(ctx, conn.session.id)
-	if told {
-		return Usage{Length: length, Told: true}, nil
+	length, reported, err := c.attach(ctx, conn.session.id)
+	if reported {
+		return Usage{Length: length, Reported: true}, nil
 	}
 	if err != nil && ctx.Err() == nil {
 		err = c.hangUp(ctx, conn.session.id, err)
@@ -277,11 +280,11 @@ func (c *Client) HangUp(ctx context.Context, id string) (Usage, error) {
 	if conn != nil {
 		return c.endOf(ctx, conn)
 	}
-	length, told, err := c.attach(ctx, id)
+	length, reported, err := c.attach(ctx, id)
 	if err != nil && ctx.Err() == nil {
 		err = c.hangUp(ctx, id, err)
 	}
-	return Usage{Length: length, Told: told}, err
+	return Usage{Length: length, Reported: reported}, err
 }
 
 // hangUp ends a session to which nothing can be attached, for the reason why. Source: POST /live/sessions/{id}/hangup.
@@ -298,7 +301,7 @@ func (c *Client) hangUp(ctx context.Context, id string, why error) error {
 }
 
 // attach ends a session by a channel beside its own. Source: "Server controls" in OpenAI's guides.
-func (c *Client) attach(ctx context.Context, id string) (length time.Duration, told bool, err error) {
+func (c *Client) attach(ctx context.Context, id string) (length time.Duration, reported bool, err error) {
 	address := "ws" + strings.TrimPrefix(strings.TrimSuffix(c.URL, "/"), "http") + "/" + url.PathEscape(id) + "/attach"
 	socket, res, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // of a socket
 		HTTPClient: c.http(), HTTPHeader: c.header(), CompressionMode: websocket.CompressionDisabled,
@@ -316,7 +319,8 @@ func (c *Client) attach(ctx context.Context, id string) (length time.Duration, t
 	}
 	defer func() { _ = socket.CloseNow() }() // it answers no close
 	socket.SetReadLimit(1 << 20)
-	if err := socket.Write(ctx, websocket.MessageText, encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})); err != nil {
+	closing := encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
+	if err := socket.Write(ctx, websocket.MessageText, closing); err != nil {
 		return 0, false, fmt.Errorf("end session: %w", err)
 	}
 	for {

@@ -27,12 +27,15 @@ const Model = "gpt-live-1.1"
 
 // What each part of the model is told beside what the operator wrote.
 const (
-	voicePolicy = "You speak with the user and have a backend that does the work: it knows what was said and has the tools. Delegate to it " +
-		"whatever needs a tool, a fact that may have changed, or careful thought, also when you know how to answer from memory something " +
-		"that a tool could tell exactly. Say in a few words that you are looking into it, and go on listening. Never claim a result that you " +
-		"have not got, and never say that you cannot do something before the backend has said so. When a result comes, tell it at once."
-	workPolicy = "You work for a voice assistant: what you write is spoken to the user as it stands. Write a few plain sentences, without markup, " +
-		"lists, formulas or addresses. Use the functions that you have; if one says that it has only started, say so and end."
+	voicePolicy = "You speak with the user and have a backend that does the work: it knows what was said and has the " +
+		"tools. Delegate to it whatever needs a tool, a fact that may have changed, or careful thought, also " +
+		"when you know how to answer from memory something that a tool could tell exactly. Say in a few words" +
+		" that you are looking into it, and go on listening. Never claim a result that you have not got, and " +
+		"never say that you cannot do something before the backend has said so. When a result comes, tell it " +
+		"at once."
+	workPolicy = "You work for a voice assistant: what you write is spoken to the user as it stands. Write a few " +
+		"plain sentences, without markup, lists, formulas or addresses. Use the functions that you have; if one says " +
+		"that it has only started, say so and end."
 )
 
 // Backend is who does what the voice delegates.
@@ -83,7 +86,10 @@ func (c *config) read() {
 		if len(t.Parameters) == 0 || string(t.Parameters) == "null" {
 			t.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 		}
-		c.tools = append(c.tools, tree{"type": "function", "name": t.Name, "description": t.Description, "parameters": t.Parameters, "strict": false})
+		c.tools = append(c.tools, tree{
+			"type": "function", "name": t.Name, "description": t.Description,
+			"parameters": t.Parameters, "strict": false,
+		})
 	}
 }
 
@@ -110,8 +116,9 @@ func (c *config) creation(work Backend) tree {
 
 // delegation is the backend.
 func (c *config) delegation(work Backend) tree {
+	instructions := join(c.instruct, work.Instructions, workPolicy, earlier(c.history))
 	r := tree{
-		"model": work.Model, "instructions": fit(join(c.instruct, work.Instructions, workPolicy, earlier(c.history)), maxInstructions),
+		"model": work.Model, "instructions": fit(instructions, maxInstructions),
 		"tools": c.tools, "tool_choice": "auto",
 	}
 	if work.Effort != "" {
@@ -156,7 +163,10 @@ func fit(text string, limit int) string {
 
 // shown is the session as clients of the Realtime API know it.
 func (c *config) shown(id string) tree {
-	s := tree{"id": id, "object": "realtime.session", "type": "realtime", "model": c.model, "output_modalities": []string{spoken}}
+	s := tree{
+		"id": id, "object": "realtime.session", "type": "realtime", "model": c.model,
+		"output_modalities": []string{spoken},
+	}
 	for _, name := range []string{"instructions", "tools", "tool_choice"} {
 		if v, ok := c.session[name]; ok {
 			s[name] = v

@@ -349,8 +349,8 @@ func (c *Conn) finish(ctx context.Context, usable bool) (Usage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.session
-	u := Usage{Length: time.Duration(s.seconds * float64(time.Second)), Told: s.told}
-	if !s.told {
+	u := Usage{Length: time.Duration(s.seconds * float64(time.Second)), Reported: s.reported}
+	if !s.reported {
 		u.Length = max(u.Length, time.Since(c.created))
 		err = cmp.Or(err, fmt.Errorf("end session: %w: %s", ErrEnded, s.reason))
 	}

@@ -210,7 +210,7 @@ func TestEnd(t *testing.T) {
 		b.dial()
 		time.Sleep(time.Minute)
 		began := time.Now()
-		if u := b.finish(); u.Told || u.Length != time.Minute+closeTimeout || time.Since(began) != closeTimeout {
+		if u := b.finish(); u.Reported || u.Length != time.Minute+closeTimeout || time.Since(began) != closeTimeout {
 			t.Errorf("%+v after %v", u, time.Since(began))
 		}
 	})
@@ -336,7 +336,7 @@ func TestAttach(t *testing.T) {
 	if u, err := client.HangUp(ctx, "live_1"); err != nil || u != (Usage{12500 * time.Millisecond, true}) {
 		t.Errorf("%+v %v", u, err)
 	}
-	if u, err := client.HangUp(ctx, "live_gone"); err != nil || u.Told {
+	if u, err := client.HangUp(ctx, "live_gone"); err != nil || u.Reported {
 		t.Errorf("%+v %v", u, err)
 	}
 }

@@ -108,6 +108,6 @@ func (c *core) refuse(eventID string, e realtime.Error) {
 // Usage is how long a session is billed.
 type Usage struct {
 	Length time.Duration
-	// Told means that the session has said so itself, at its end.
-	Told bool
+	// Reported means that the session has said so itself, at its end.
+	Reported bool
 }

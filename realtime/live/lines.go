@@ -53,7 +53,8 @@ func (l *lines) know(text, delegation string) { l.append(typeThinking, text, del
 // append sends a text in the parts that a session takes.
 func (l *lines) append(kind, text, delegation string) {
 	for _, part := range pieces(text) {
-		l.command(command{kind: sentAppend, text: part}, tree{"type": kind, "delegation_id": orNull(delegation), "content": part})
+		event := tree{"type": kind, "delegation_id": orNull(delegation), "content": part}
+		l.command(command{kind: sentAppend, text: part}, event)
 	}
 }
 

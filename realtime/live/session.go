@@ -33,7 +33,7 @@ type session struct {
 	started  bool
 	failed   error // why it has not started
 	closing  bool  // session.close was sent
-	told     bool  // session.closed came
+	reported bool  // session.closed came, with the length
 	over     bool
 	final    media.State // of the connection, once it is over
 	reason   string
@@ -45,12 +45,18 @@ type session struct {
 
 // init makes the parts. sound is that of the connection.
 func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
-	s.backend, s.config, s.log, s.final, s.seen = backend, cfg, log, media.StateClosed, make(map[string]bool)
+	s.backend, s.config = backend, cfg
+	s.final, s.seen = media.StateClosed, make(map[string]bool)
+	s.log = log
+
 	k := &s.core
 	k.sound, k.sent = sound, make(map[string]command)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
-	s.work = work{core: k, captions: &s.captions, lines: &s.lines, chat: backend.Delegate == DelegateChat, known: make(map[string]bool), maxRounds: backend.Rounds}
+	s.work = work{
+		core: k, captions: &s.captions, lines: &s.lines, seen: make(map[string]bool),
+		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
+	}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
 	s.captions.unheard = len(cfg.history) > 0
 	s.captions.delegates = func() bool { return s.work.pending != nil || s.work.running != nil }
@@ -61,7 +67,8 @@ func (s *session) end(why media.State, reason string) {
 	if s.over {
 		return
 	}
-	s.over, s.final, s.reason = true, why, reason
+	s.over = true
+	s.final, s.reason = why, reason
 	if !s.started && s.failed == nil {
 		s.failed = fmt.Errorf("start session: %w: %s", ErrEnded, reason)
 	}
@@ -106,7 +113,7 @@ func (s *session) take(ev *event) {
 	if ev.EventID != "" && s.seen[ev.EventID] {
 		return
 	}
-	if len(s.seen) > maxKnown {
+	if len(s.seen) > maxSeen {
 		clear(s.seen)
 	}
 	s.seen[ev.EventID] = ev.EventID != ""
@@ -131,7 +138,7 @@ func (s *session) take(ev *event) {
 		s.used(ev.Usage.Seconds)
 	case typeClosed:
 		s.used(ev.Usage.Seconds)
-		s.told = true
+		s.reported = true
 		s.closed(ev.Reason)
 	case typeError:
 		if ev.Error.Command == "" {
@@ -175,9 +182,14 @@ func (s *session) closed(reason string) {
 	switch {
 	case s.closing:
 	case reason == "expired":
-		s.core.refuse("", realtime.Error{Type: "invalid_request_error", Code: "session_expired", Message: "The session has expired."})
+		s.core.refuse("", realtime.Error{
+			Type: "invalid_request_error", Code: "session_expired", Message: "The session has expired.",
+		})
 	case reason == "content":
-		s.core.refuse("", realtime.Error{Type: "invalid_request_error", Code: "content_filter", Message: "The upstream has ended the session because of what was said."})
+		s.core.refuse("", realtime.Error{
+			Type: "invalid_request_error", Code: "content_filter",
+			Message: "The upstream has ended the session because of what was said.",
+		})
 	}
 	s.end(media.StateClosed, reason)
 }
@@ -187,14 +199,14 @@ func (s *session) fault(e *failure) {
 	what, own := s.core.sent[e.Command]
 	delete(s.core.sent, e.Command)
 	e.Message = realtime.MaskKeys(e.Message)
-	told := e.Error
-	told.EventID = what.client
+	cause := e.Error
+	cause.EventID = what.client
 	switch {
 	case !s.started && s.failed == nil:
 		s.failed = &realtime.APIError{Status: 400, Type: e.Type, Code: e.Code, Message: e.Message, Param: e.Param}
 	case e.Code == "context_injection_incomplete" && s.closing:
-	case told.Fatal():
-		s.core.refuse(what.client, told)
+	case cause.Fatal():
+		s.core.refuse(what.client, cause)
 	case what.kind == sentAppend:
 		s.log.Warn("upstream has refused what it was told", "code", e.Code, "error", e.Message)
 		if strings.Contains(e.Message, "token") {
@@ -203,8 +215,9 @@ func (s *session) fault(e *failure) {
 	case own && what.kind != sentOther && what.kind != sentShort:
 		s.log.Warn("upstream has refused an item", "code", e.Code, "error", e.Message)
 		s.work.refused(what, &e.Error)
-		if what.kind == sentText || what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required" {
-			s.core.refuse(what.client, told)
+		askedByClient := what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required"
+		if askedByClient || what.kind == sentText {
+			s.core.refuse(what.client, cause)
 		}
 	default:
 		s.log.Warn("upstream complains", "code", e.Code, "param", e.Param, "error", e.Message)
@@ -222,7 +235,9 @@ func (s *session) asked(ev *realtime.Event) {
 		s.create(ev)
 	case realtime.TypeResponseCancel:
 		if !s.cancel() {
-			s.core.refuse(ev.EventID, realtime.Error{Code: "response_cancel_not_active", Message: "There is no answer to cancel."})
+			s.core.refuse(ev.EventID, realtime.Error{
+				Code: "response_cancel_not_active", Message: "There is no answer to cancel.",
+			})
 		}
 	case realtime.TypeOutputBufferClear:
 		if !s.cancel() {

@@ -224,7 +224,8 @@ func input(history []Message) []tree {
 	if history[0].Role == "developer" {
 		m := cut(history[0])
 		first = []tree{message(m)}
-		room, places, history = room-cost(m), places-1, history[1:]
+		history = history[1:]
+		room, places = room-cost(m), places-1
 	}
 	at := len(history)
 	for ; at > 0 && len(history)-at < places; at-- {
@@ -254,5 +255,6 @@ func headOf(text string, limit int) string {
 
 // notSupported is the error about what a session cannot do.
 func notSupported(what string) realtime.Error {
-	return realtime.Error{Code: "not_supported_by_upstream", Message: fmt.Sprintf("This voice model does not take %s.", what)}
+	message := fmt.Sprintf("This voice model does not take %s.", what)
+	return realtime.Error{Code: "not_supported_by_upstream", Message: message}
 }

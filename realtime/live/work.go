@@ -39,17 +39,19 @@ const (
 	holdingLine = "Tell the user in one short sentence that you are still working on it."
 	apologyLine = "Tell the user in one short sentence that this did not work, and that they may ask again."
 	repeatLine  = "The user has not heard an answer to what they said last. Give it now."
-	stopLine    = "The user has stopped you. Say no more of this, and nothing until they speak or you have a result to tell."
-	startedText = `{"status":"started","note":"It is still running, or waits for the user's permission. The user will be told the result by itself: say only that it has begun, and do not call it again."}`
-	cutNote     = "\n[cut: the rest did not fit]"
-	lostText    = `{"error":"the result could not be passed on"}`
+	stopLine    = "The user has stopped you. Say no more of this, and nothing until they speak or you have a result " +
+		"to tell."
+	startedText = `{"status":"started","note":"It is still running, or waits for the user's permission. The user ` +
+		`will be told the result by itself: say only that it has begun, and do not call it again."}`
+	cutNote  = "\n[cut: the rest did not fit]"
+	lostText = `{"error":"the result could not be passed on"}`
 )
 
 // task is a delegation, of which the caller is told something every few seconds.
 type task struct {
 	id    string
 	since time.Time
-	told  time.Time // when the caller was told something last, or the task began
+	news  time.Time // when the caller was told something last, or the task began
 	held  bool      // a holding line was said
 	over  time.Time // when it ended
 }
@@ -63,7 +65,7 @@ type work struct {
 
 	batches []*batch
 	calls   []*call // without a result
-	known   map[string]bool
+	seen    map[string]bool
 	tasks   []*task
 	// creating is when the backend was asked to go on, zero once it does.
 	creating time.Time
@@ -94,18 +96,18 @@ type ask struct {
 	superseded bool
 }
 
-// maxKnown is how many ids are remembered against repeats.
-const maxKnown = 4096
+// maxSeen is how many ids are remembered against repeats.
+const maxSeen = 4096
 
 // first reports whether an id is a new one.
 func (w *work) first(id string) bool {
-	if id == "" || w.known[id] {
+	if id == "" || w.seen[id] {
 		return false
 	}
-	if len(w.known) >= maxKnown {
-		clear(w.known)
+	if len(w.seen) >= maxSeen {
+		clear(w.seen)
 	}
-	w.known[id] = true
+	w.seen[id] = true
 	return true
 }
 
@@ -128,7 +130,7 @@ func (w *work) begin(id string) *task {
 			return t
 		}
 	}
-	t := &task{id: id, since: w.now, told: w.now}
+	t := &task{id: id, since: w.now, news: w.now}
 	w.tasks = append(w.tasks, t)
 	return t
 }
@@ -136,13 +138,14 @@ func (w *work) begin(id string) *task {
 // end ends a task: now the caller should hear the result.
 func (w *work) end(id string) {
 	t := w.begin(id)
-	t.over, t.told, t.held = w.now, w.now, false
+	t.over, t.news = w.now, w.now
+	t.held = false
 }
 
 // heard takes that the model says something: each task has told something.
 func (w *work) heard() {
 	for _, t := range w.tasks {
-		t.told = w.now
+		t.news = w.now
 	}
 	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() })
 }
@@ -193,7 +196,7 @@ func (w *work) askNext() {
 	c := &call{id: a.id, name: AskTool, since: w.now, started: true}
 	w.calls = append(w.calls, c)
 	id := newID("resp_")
-	w.emit(tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)})
+	w.emit(responseCreated(id))
 	item := w.called(id, c, string(encode(tree{"question": a.text})))
 	done := response(id, spoken, realtime.ResponseCompleted)
 	done["output"] = []tree{item}
@@ -371,7 +374,8 @@ func (w *work) output(callID, output, eventID string) {
 	case a != nil && a.id == callID:
 		w.running = nil
 		if a.superseded {
-			w.lines.know("(An answer to an earlier question, which the user does not wait for any more: "+output+")", w.named(a.id))
+			const earlier = "(An answer to an earlier question, which the user does not wait for any more: %s)"
+			w.lines.know(fmt.Sprintf(earlier, output), w.named(a.id))
 			w.drop(a.id)
 			return
 		}
@@ -399,7 +403,7 @@ func (w *work) reply(c *call, output, eventID string) {
 	c.answered = true
 	room := max(w.most.bytes-w.bytes-spare, 0) / 2
 	item := func(text string) tree {
-		return tree{"type": realtime.ItemFunctionCallOutput, "call_id": c.id, "output": text}
+		return outputItem(c.id, text)
 	}
 	for len(output) > 0 && len(encode(item(output))) > max(room, spare/4) {
 		over := len(encode(item(output))) - max(room, spare/4)
@@ -504,7 +508,7 @@ func (w *work) create(eventID string, typed bool) bool {
 		w.begin("")
 		w.goOn()
 	case !w.creating.IsZero() || slices.ContainsFunc(w.batches, func(b *batch) bool { return !b.done }):
-	case w.voided || w.lines.expected() || w.running != nil || w.pending != nil || slices.ContainsFunc(w.calls, func(c *call) bool { return c.started }):
+	case w.voided || w.lines.expected() || w.isAnswering():
 		w.voided = false
 		w.nothing()
 	case w.captions.unheard:
@@ -517,10 +521,18 @@ func (w *work) create(eventID string, typed bool) bool {
 	return true
 }
 
+// isAnswering reports whether something was begun whose result will be told.
+func (w *work) isAnswering() bool {
+	if w.running != nil || w.pending != nil {
+		return true
+	}
+	return slices.ContainsFunc(w.calls, func(c *call) bool { return c.started })
+}
+
 // nothing answers a request for a response that is made anyway, or was.
 func (w *work) nothing() {
 	id := newID("resp_")
-	w.emit(tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)})
+	w.emit(responseCreated(id))
 	w.emit(tree{"type": realtime.TypeResponseDone, "response": response(id, spoken, realtime.ResponseCompleted)})
 }
 
@@ -542,7 +554,7 @@ func (w *work) refused(what command, e *realtime.Error) {
 	switch {
 	case what.kind == sentOutput && !what.call.refused:
 		what.call.refused = true
-		w.item(command{kind: sentOutput, call: what.call}, tree{"type": realtime.ItemFunctionCallOutput, "call_id": what.call.id, "output": lostText})
+		w.item(command{kind: sentOutput, call: what.call}, outputItem(what.call.id, lostText))
 		w.again()
 	case what.kind == sentCreate && what.create != w.creates: // another was sent since
 	case what.kind == sentCreate && e.Code == "function_call_outputs_required":
@@ -551,6 +563,10 @@ func (w *work) refused(what command, e *realtime.Error) {
 	case what.kind == sentCreate:
 		w.creating = time.Time{}
 	}
+}
+
+func outputItem(callID, output string) tree {
+	return tree{"type": realtime.ItemFunctionCallOutput, "call_id": callID, "output": output}
 }
 
 // again asks the backend once more to go on: it may have refused to.
@@ -567,7 +583,7 @@ func (w *work) missing(message string) {
 		if slices.ContainsFunc(w.calls, waits) || !w.first("missing "+id) {
 			continue
 		}
-		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, tree{"type": realtime.ItemFunctionCallOutput, "call_id": id, "output": lostText})
+		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, outputItem(id, lostText))
 	}
 	w.goOn()
 }
@@ -593,7 +609,7 @@ func (w *work) tick() {
 	for _, t := range w.tasks {
 		w.tell(t)
 	}
-	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() && t.told.IsZero() })
+	w.tasks = slices.DeleteFunc(w.tasks, func(t *task) bool { return !t.over.IsZero() && t.news.IsZero() })
 }
 
 // tell has the caller told something of a task if they have heard nothing for long.
@@ -601,24 +617,24 @@ func (w *work) tell(t *task) {
 	if w.now.Before(w.tellAt(t)) || w.lines.expected() || w.captions.speaking() {
 		return
 	}
-	t.told = w.now
+	t.news = w.now
 	if t.over.IsZero() {
 		t.held = true
 		w.lines.say(holdingLine, "", false)
 		return
 	}
-	t.told = time.Time{}
+	t.news = time.Time{}
 	w.lines.say(apologyLine, "", false)
 }
 
 func (w *work) tellAt(t *task) time.Time {
 	switch {
 	case !t.over.IsZero():
-		return t.told.Add(apologyAfter)
+		return t.news.Add(apologyAfter)
 	case t.held:
-		return t.told.Add(holdingAgain)
+		return t.news.Add(holdingAgain)
 	}
-	return t.told.Add(holdingAfter)
+	return t.news.Add(holdingAfter)
 }
 
 func (w *work) deadline() (at time.Time) {
@@ -654,7 +670,7 @@ func later(a, b time.Time) time.Time {
 
 // named returns the id of a delegation if the upstream knows it: one that a typed text has begun it does not.
 func (w *work) named(id string) string {
-	if w.known["delegation "+id] {
+	if w.seen["delegation "+id] {
 		return id
 	}
 	return ""

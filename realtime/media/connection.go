@@ -1,6 +1,10 @@
 package media
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // Errors that callers branch on.
 var (
@@ -9,6 +13,26 @@ var (
 	// ErrClosed means that the connection has ended.
 	ErrClosed = errors.New("connection closed")
 )
+
+// SendWaiting sends an event by try, which returns false until there is room for it; room has a token each time that
+// there may be. Errors: ErrTooLarge beyond limit bytes, ErrClosed when done is closed, or ctx's cause.
+func SendWaiting(
+	ctx context.Context, data []byte, limit int, try func([]byte) bool, room, done <-chan struct{},
+) error {
+	if len(data) > limit {
+		return fmt.Errorf("send event: %w: %d bytes, limit %d", ErrTooLarge, len(data), limit)
+	}
+	for !try(data) {
+		select {
+		case <-room:
+		case <-done:
+			return fmt.Errorf("send event: %w", ErrClosed)
+		case <-ctx.Done():
+			return fmt.Errorf("send event: %w", context.Cause(ctx))
+		}
+	}
+	return nil
+}
 
 // State is the state of a connection, as passed to Handlers.State.
 type State int32
@@ -59,11 +83,11 @@ const (
 	StepChannel Step = "channel" // events can be sent
 )
 
-// Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not call Close.
-// Any of them may be nil.
+// Handlers are called from the connection's goroutines, each kind in order. They must return at once and must not
+// call Close. Any of them may be nil.
 type Handlers struct {
-	// Message takes one event, and owns the slice. It is never called after StateClosed was reported. While it runs, the
-	// remote's next events wait.
+	// Message takes one event, and owns the slice. It is never called after StateClosed was reported. While it runs,
+	// the remote's next events wait.
 	Message func(data []byte)
 	// TooLarge is called in place of Message for an event above our limit, which was dropped. size is in bytes.
 	TooLarge func(size int)

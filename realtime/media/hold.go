@@ -133,7 +133,8 @@ func (h *hold) WriteAudio(packet *Packet) error {
 
 // trim drops what is more than the limits. h.mu is held.
 func (h *hold) trim(now time.Time) {
-	for len(h.packets) > 0 && (len(h.packets) > holdPackets || h.bytes > holdBytes || now.Sub(h.packets[0].at) >= h.limit) {
+	tooMany := func() bool { return len(h.packets) > holdPackets || h.bytes > holdBytes }
+	for len(h.packets) > 0 && (tooMany() || now.Sub(h.packets[0].at) >= h.limit) {
 		h.takeOldest()
 		if h.through == nil {
 			h.held.Dropped++

@@ -31,7 +31,7 @@ type Packet struct {
 	// Format is how Payload is written.
 	Format  Format
 	Payload []byte
-	// Part is set for an [Ahead], and says what the packet is part of.
+	// Part is set for an [Ahead], and says what the packet is part of. Its payload has any number of samples.
 	Part *Part
 }
 
@@ -39,8 +39,7 @@ type Packet struct {
 type Part struct {
 	Response, Item string // their ids, as the sender knows them
 	Content        int    // the index in the item
-	// More means that another packet of it follows at once, and Last that none will: such a packet has no payload.
-	More, Last bool
+	Last           bool   // there is no more of it: such a packet has no payload
 }
 
 // Format is how a packet's sound is written. The zero value is Opus; packets of any other format are FrameTime long.
@@ -52,6 +51,11 @@ type Format struct {
 
 // Frame returns how many bytes a packet's payload has, zero for Opus, which varies.
 func (f Format) Frame() int { return f.Rate / 50 * f.Encoding.Size() }
+
+// Lasts returns how long bytes of sound last, in any format but Opus.
+func (f Format) Lasts(bytes int) time.Duration {
+	return time.Duration(bytes) * FrameTime / time.Duration(f.Frame())
+}
 
 var sources atomic.Uint32
 
@@ -68,7 +72,8 @@ func (p *Packet) Clone() Packet {
 // Ahead is a Sink whose remote plays answers by its own clock: packets for it may come before they are heard.
 type Ahead interface {
 	Sink
-	// Ahead names the remote, 0 if it has no clock of its own, and says whether there is room for more than what is due.
+	// Ahead names the remote, 0 if it has no clock of its own, and says whether there is room for more than what is
+	// due.
 	Ahead() (remote uint32, room bool)
 }
 

@@ -2,8 +2,8 @@ package opus
 
 import "math"
 
-// concealer continues a sound that has broken off: it repeats its last period, ever more quietly, as appendix I of G.711
-// does.
+// concealer continues a sound that has broken off: it repeats its last period, ever more quietly, as appendix I of
+// G.711 does.
 type concealer struct {
 	rate   int
 	past   []int16 // the last samples that were heard
@@ -27,7 +27,8 @@ func newConcealer(rate int) concealer {
 	return concealer{rate: rate, past: make([]int16, rate/longestPeriod+rate*compared/1000)}
 }
 
-// heard takes samples that were not lost, and changes the first ones after a loss, so that they join on without a click.
+// heard takes samples that were not lost, and changes the first ones after a loss, so that they join on without a
+// click.
 func (c *concealer) heard(pcm []int16) {
 	if c.period > 0 {
 		n := min(c.rate*blended/1000, len(pcm))

@@ -13,8 +13,8 @@ var Rates = []int{8000, 16000, 24000, 48000}
 // and it is not safe for concurrent use.
 //
 // It is one FIR filter: a low-pass at the higher common rate, of which only the taps are computed that meet a sample
-// (polyphase). Up to 0.4 of the lower rate sound is unchanged within 0.1 dB; what would fold back is 60 dB down from 0.6
-// of it on. It delays by 16 samples of the lower rate: 0.7 ms at 24 kHz.
+// (polyphase). Up to 0.4 of the lower rate sound is unchanged within 0.1 dB; what would fold back is 60 dB down from
+// 0.6 of it on. It delays by 16 samples of the lower rate: 0.7 ms at 24 kHz.
 type Resampler struct {
 	up, down int         // the ratio, in lowest terms
 	phases   [][]float32 // the taps of each phase, the newest sample's last

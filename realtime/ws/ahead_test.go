@@ -1,6 +1,8 @@
 package ws
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -21,6 +23,8 @@ type player struct {
 	remote uint32
 	room   atomic.Bool
 	ends   []string // the items that are complete, after how many frames
+	sound  []byte
+	pieces []int // how long each was
 }
 
 func (p *player) Ahead() (remote uint32, room bool) { return p.remote, p.room.Load() }
@@ -32,7 +36,17 @@ func (p *player) WriteAudio(packet *media.Packet) error {
 		p.ends = append(p.ends, fmt.Sprint(packet.Part.Item, " ", len(p.frames)))
 		return nil
 	}
-	return p.ear.WriteAudio(packet)
+	p.mu.Lock()
+	p.sound, p.pieces = append(p.sound, packet.Payload...), append(p.pieces, len(packet.Payload))
+	p.mu.Unlock()
+	frame := *packet
+	for frame.Payload = range slices.Chunk(packet.Payload, packet.Format.Frame()) {
+		if err := p.ear.WriteAudio(&frame); err != nil {
+			return err
+		}
+		frame.Timestamp += media.FrameStep
+	}
+	return nil
 }
 
 func (p *player) count() int {
@@ -95,7 +109,9 @@ func TestAheadWithoutRoom(t *testing.T) {
 			t.Errorf("%d frames with room", n)
 		}
 		p.room.Store(false)
-		c.speak("resp_1", "item_1", 10, 90)
+		for i := range 9 {
+			c.speak("resp_1", "item_1", 10*(i+1), 10)
+		}
 		c.done("resp_1")
 		pass(190 * time.Millisecond)
 		if n := p.count(); n != 10 {
@@ -116,6 +132,52 @@ func TestAheadWithoutRoom(t *testing.T) {
 			t.Errorf("%v, then %v", p.ends, got)
 		}
 	})
+}
+
+// TestAheadPieces has an upstream send sound in pieces of any length, even with a sample in two of them: a client gets all of
+// it in pieces of whole samples, as they came unless they are very short or very long, whether it reads or not.
+func TestAheadPieces(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		said, got []int // lengths of pieces
+	}{
+		"as they came":         {[]int{9600, 4098, 14_400}, []int{9600, 4098, 14_400}},
+		"very short":           {[]int{2, 1, 1, 2, 954}, []int{960}},
+		"less than a frame":    {[]int{100}, []int{100}},
+		"samples in two":       {[]int{9601, 9599, 9601, 9600}, []int{9600, 9600, 9600, 9600}},
+		"an answer in one":     {[]int{3*maxPiece + 100}, []int{maxPiece, maxPiece, maxPiece, 100}},
+		"frames in two pieces": {[]int{5000, 5000, 5000, 5000}, []int{5000, 5000, 5000, 5000}},
+	} {
+		for _, room := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", room ", room), func(t *testing.T) {
+				t.Parallel()
+				inAhead(t, Profile{}, func(t *testing.T, c *call, p *player, _ *media.Switch) {
+					p.room.Store(room)
+					var all []byte
+					for _, n := range tt.said {
+						sound := make([]byte, n)
+						for i := range sound {
+							sound[i] = byte((len(all) + i) % 251)
+						}
+						all = append(all, sound...)
+						c.up.say(`{"type":"response.output_audio.delta","response_id":"r","item_id":"i","content_index":0,"delta":%q}`,
+							base64.StdEncoding.EncodeToString(sound))
+					}
+					c.done("r")
+					pass(10 * time.Second)
+					if !bytes.Equal(p.sound, all[:len(all)/2*2]) {
+						t.Errorf("%d bytes of %d, or others", len(p.sound), len(all))
+					}
+					if diff := cmp.Diff(tt.got, p.pieces); diff != "" {
+						t.Errorf("pieces (-want +got):\n%s", diff)
+					}
+					if got := c.heard(); got[len(got)-1] != "output_audio_buffer.stopped r" {
+						t.Errorf("events %v", got)
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestAheadChanges has another connection take the place of the player: it gets what is not heard yet.

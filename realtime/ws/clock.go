@@ -8,8 +8,8 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// The clock of the caller's sound. An upstream counts what it was sent, whatever the time between: sound that was held until
-// the session was ready, or waited for a slow upstream, was said earlier than it was sent.
+// The clock of the caller's sound. An upstream counts what it was sent, whatever the time between: sound that was
+// held until the session was ready, or waited for a slow upstream, was said earlier than it was sent.
 const (
 	// closeEnough is how far a mark may be off before there is another one.
 	closeEnough = 100 * time.Millisecond
@@ -41,7 +41,8 @@ func (s *stream) take(p *media.Packet, now time.Time) time.Duration {
 	if zero := now.Add(-s.at); zero.Before(s.zero) {
 		s.zero = zero
 	}
-	s.source, s.stamp, s.arrived = p.Source, p.Timestamp, now
+	s.source, s.stamp = p.Source, p.Timestamp
+	s.arrived = now
 	return s.at
 }
 

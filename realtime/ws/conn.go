@@ -3,7 +3,6 @@ package ws
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,16 @@ const (
 	// clientsWord is how long the upstream is not told what was played while the client may say that itself.
 	clientsWord = time.Second
 )
+
+// socket is a WebSocket that carries text.
+type socket interface {
+	Read(ctx context.Context) ([]byte, error)
+	Write(ctx context.Context, data []byte) error
+	Ping(ctx context.Context) error
+	// Close says goodbye, CloseNow does not.
+	Close() error
+	CloseNow() error
+}
 
 // Conn is the connection to one session of an upstream. Its methods are safe for concurrent use.
 type Conn struct {
@@ -56,18 +65,21 @@ type Conn struct {
 	interrupts bool   // the caller's speech stops an answer
 	making     string // the response that is being made
 	more       string // words at the end of the instructions
-	// plays reports whether the client says itself what was heard of an answer; unsaid is what it has not said yet.
-	plays  func() bool
-	unsaid map[string]cut
+	// plays reports whether the client says itself what was heard of an answer; pendingCuts are those of which it has
+	// not said it yet.
+	plays       func() bool
+	pendingCuts map[string]cut
 }
 
 func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
 	out := newQueue(p.formatIn())
 	return &Conn{
-		profile: p, model: model, socket: s, log: log, source: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)}, play: newPlayout(p.formatOut(), common),
-		plays: func() bool { return false }, unsaid: make(map[string]cut), inbox: newInbox(), closed: make(chan struct{}), interrupts: true,
+		profile: p, model: model, socket: s, log: log, source: media.NewSource(),
+		ctx: ctx, cancel: cancel, done: make(chan struct{}), closed: make(chan struct{}),
+		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewReader(p.RateIn)},
+		play: newPlayout(p.formatOut(), common), inbox: newInbox(), interrupts: true,
+		plays: func() bool { return false }, pendingCuts: make(map[string]cut),
 	}
 }
 
@@ -84,22 +96,14 @@ func (c *Conn) Instruct(more string) {
 	c.more = more
 }
 
-// ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own clock, for a
-// second: then it is told what was played here. It must be called before Start.
+// ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own
+// clock, for a second: then it is told what was played here. It must be called before Start.
 func (c *Conn) ClientPlays(plays func() bool) { c.plays = plays }
 
 // Send sends an event after those sent before. It waits while 1 MiB of events waits for the upstream. Errors:
 // media.ErrTooLarge, media.ErrClosed, or ctx's cause.
 func (c *Conn) Send(ctx context.Context, data []byte) error {
-	if len(data) > c.profile.MaxEvent {
-		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), c.profile.MaxEvent)
-	}
-	for !c.TrySend(data) {
-		if err := c.out.wait(ctx, c.done); err != nil {
-			return fmt.Errorf("send event: %w", err)
-		}
-	}
-	return nil
+	return media.SendWaiting(ctx, data, c.profile.MaxEvent, c.TrySend, c.out.room, c.done)
 }
 
 // TrySend sends an event if that takes no waiting.
@@ -118,16 +122,16 @@ func (c *Conn) TrySend(data []byte) bool {
 		c.stop(true)
 		return true
 	case realtime.TypeItemTruncate:
-		all, known := c.play.truncate(ev.ItemID)
+		all, found := c.play.truncate(ev.ItemID)
 		c.mu.Lock()
-		if stopped, waits := c.unsaid[ev.ItemID]; waits {
-			all, known = stopped.all, true
-			delete(c.unsaid, ev.ItemID)
+		if stopped, waits := c.pendingCuts[ev.ItemID]; waits {
+			all, found = stopped.all, true
+			delete(c.pendingCuts, ev.ItemID)
 		}
 		c.mu.Unlock()
 		if c.profile.KeepsAudio {
 			heard := time.Duration(ev.AudioEndMS) * time.Millisecond
-			if known {
+			if found {
 				heard = min(heard, all) // another upstream refuses more
 			}
 			c.truncated(cut{item: ev.ItemID, content: ev.ContentIndex, played: heard})
@@ -161,18 +165,18 @@ func (c *Conn) stop(asked bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cut := range cuts {
-		c.unsaid[cut.item] = cut
+		c.pendingCuts[cut.item] = cut
 	}
-	time.AfterFunc(clientsWord, func() { c.cut(c.takeUnsaid(cuts)) }) // after the end that reaches nobody
+	time.AfterFunc(clientsWord, func() { c.cut(c.takePendingCuts(cuts)) }) // after the end that reaches nobody
 }
 
-// takeUnsaid returns those of which the client has not said how much was heard.
-func (c *Conn) takeUnsaid(of []cut) (cuts []cut) {
+// takePendingCuts returns those of which the client has not said how much was heard.
+func (c *Conn) takePendingCuts(of []cut) (cuts []cut) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, cut := range of {
-		if _, waits := c.unsaid[cut.item]; waits {
-			delete(c.unsaid, cut.item)
+		if _, waits := c.pendingCuts[cut.item]; waits {
+			delete(c.pendingCuts, cut.item)
 			cuts = append(cuts, cut)
 		}
 	}
@@ -187,8 +191,8 @@ func (c *Conn) cut(cuts []cut) {
 			continue
 		}
 		c.out.insist(write(tree{
-			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item, "item_id": cut.item, "content_index": cut.content,
-			"audio_end_ms": cut.played.Milliseconds(),
+			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item,
+			"item_id": cut.item, "content_index": cut.content, "audio_end_ms": cut.played.Milliseconds(),
 		}))
 	}
 }
@@ -199,8 +203,8 @@ const ownEvent = "bridge_ws_"
 // truncated says what was played in place of an upstream that does not.
 func (c *Conn) truncated(of cut) {
 	c.tell(again(tree{
-		"type": realtime.TypeItemTruncated, "event_id": newID("event_"), "item_id": of.item, "content_index": of.content,
-		"audio_end_ms": of.played.Milliseconds(),
+		"type": realtime.TypeItemTruncated, "event_id": newID("event_"),
+		"item_id": of.item, "content_index": of.content, "audio_end_ms": of.played.Milliseconds(),
 	}))
 }
 
@@ -257,8 +261,8 @@ func sound(ev *realtime.Event) ([]byte, error) { return base64.StdEncoding.Decod
 // Sound returns how long the sound of an item is, as far as it has come; zero if it has none, or is none of the latest.
 func (c *Conn) Sound(itemID string) time.Duration { return c.play.sound(itemID) }
 
-// Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later it was sent;
-// ok is false if nothing that was sent has that place.
+// Said returns when the caller's sound came that has a place in all that the upstream has heard, and how much later
+// it was sent; ok is false if nothing that was sent has that place.
 func (c *Conn) Said(place time.Duration) (at time.Time, late time.Duration, ok bool) {
 	sent, ok := c.out.markOf(place)
 	if !ok {

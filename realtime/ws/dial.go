@@ -8,7 +8,10 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -48,9 +51,9 @@ func (d discreet) Read(ctx context.Context) ([]byte, error) {
 	return realtime.HideSecrets(data, d.secrets...), err
 }
 
-// Dial connects and waits for the session, with another model than the client's unless that is empty. Start must follow, or
-// Close. Errors: *realtime.APIError when the upstream
-// refused, ErrNoSession, the context's, or the network's.
+// Dial connects and waits for the session, with another model than the client's unless that is empty. Start must
+// follow, or Close. Errors: *realtime.APIError when the upstream refused, ErrNoSession, the context's, or the
+// network's.
 func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Conn, error) {
 	p, model := c.Profile.withDefaults(), cmp.Or(model, c.Model)
 	address, err := p.address(c.URL, model, newID("session_"))
@@ -65,7 +68,9 @@ func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Con
 	if safetyIdentifier != "" && p.Name == "openai" {
 		header.Set("OpenAI-Safety-Identifier", safetyIdentifier)
 	}
-	s, err := connect(ctx, address, header, p.Protocols, c.APIKey, c.HTTP)
+	s, err := connect(ctx, address, c.APIKey, websocket.DialOptions{
+		HTTPClient: c.HTTP, HTTPHeader: header, Subprotocols: p.Protocols,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +94,8 @@ const announced = 2 * time.Second
 
 // awaitSession reads until the session is announced, or has accepted a session.update that changes nothing.
 func (c *Conn) awaitSession(ctx context.Context) error {
-	empty := realtime.Event{Type: realtime.TypeSessionUpdate, Raw: realtime.SessionUpdate(ownEvent+"session", []byte(`{"type":"realtime"}`))}
+	update := realtime.SessionUpdate(ownEvent+"session", []byte(`{"type":"realtime"}`))
+	empty := realtime.Event{Type: realtime.TypeSessionUpdate, Raw: update}
 	asks := time.AfterFunc(announced, func() {
 		_ = c.socket.Write(ctx, c.profile.sent(empty, true, "", c.model)) // Read has the error
 	})
@@ -107,7 +113,9 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 			continue
 		}
 		if ev.Type == realtime.TypeError && ev.Error != nil {
-			return fmt.Errorf("await session: %w", &realtime.APIError{Status: http.StatusBadRequest, Type: ev.Error.Type, Code: ev.Error.Code, Message: ev.Error.Message})
+			refused := &realtime.APIError{Status: http.StatusBadRequest, Type: ev.Error.Type}
+			refused.Code, refused.Message = ev.Error.Code, ev.Error.Message
+			return fmt.Errorf("await session: %w", refused)
 		}
 		if t := read(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
 			t["type"] = realtime.TypeSessionCreated
@@ -133,4 +141,46 @@ func (c *Conn) Start(h media.Handlers) {
 	c.all.Go(c.read)
 	c.all.Go(c.keepAlive)
 	c.all.Go(func() { defer close(written); c.write() })
+}
+
+// maxRead is the largest event that is read: 15 MiB of base64, as much as OpenAI takes itself, and what is around it.
+const maxRead = 16 << 20
+
+// plain is a socket of the library.
+type plain struct{ *websocket.Conn }
+
+func (s plain) Read(ctx context.Context) ([]byte, error) {
+	_, data, err := s.Conn.Read(ctx)
+	return data, err
+}
+
+func (s plain) Write(ctx context.Context, data []byte) error {
+	return s.Conn.Write(ctx, websocket.MessageText, data)
+}
+
+func (s plain) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }
+
+// connect opens a socket. Errors: *realtime.APIError when the upstream refused.
+func connect(ctx context.Context, address, key string, options websocket.DialOptions) (socket, error) {
+	client := http.Client{}
+	if options.HTTPClient != nil {
+		client = *options.HTTPClient
+	}
+	// The key is for this address.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	options.HTTPClient, options.CompressionMode = &client, websocket.CompressionDisabled
+	conn, res, err := websocket.Dial(ctx, address, &options) //nolint:bodyclose // of a socket
+	switch {
+	case err == nil:
+		conn.SetReadLimit(maxRead)
+		return plain{conn}, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("connect to upstream: %w", context.Cause(ctx))
+	case res != nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode >= 300:
+		return nil, fmt.Errorf("connect to upstream: %w", realtime.ReadAPIError(res, key))
+	}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err // the address may hold a key
+	}
+	return nil, fmt.Errorf("connect to upstream: %w", err)
 }

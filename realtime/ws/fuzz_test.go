@@ -27,7 +27,7 @@ func FuzzUpstream(f *testing.F) {
 					c.take(ev)
 					c.play.frame(nil)
 					c.play.ahead(1)
-					c.play.next(nil, true)
+					c.play.next(true, true)
 					_ = c.profile.sent(ev, true, "more", "m")
 				}
 			}

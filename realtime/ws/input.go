@@ -55,7 +55,7 @@ func (in *input) came(at time.Duration) time.Time {
 func (in *input) send(samples []int16, until time.Duration) {
 	in.bytes = in.format.Encoding.Append(in.bytes[:0], samples)
 	if len(in.bytes) > 0 {
-		in.out.speak(in.bytes, until-lasts(in.format, len(in.bytes)))
+		in.out.speak(in.bytes, until-in.format.Lasts(len(in.bytes)))
 	}
 }
 
@@ -73,7 +73,8 @@ func (in *input) fill(now time.Time) bool {
 	if !in.speaking || in.stream.arrived.IsZero() || in.filled >= silenceFor {
 		return false
 	}
-	for due := now.Sub(in.stream.arrived) - missing; in.filled < due && in.filled < silenceFor; in.filled += longestAppend {
+	due := min(now.Sub(in.stream.arrived)-missing, silenceFor)
+	for ; in.filled < due; in.filled += longestAppend {
 		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
 		in.send(samples, in.stream.at+missing+in.filled+longestAppend)
 		in.reader.Skip(len(samples))

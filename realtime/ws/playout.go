@@ -10,18 +10,20 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// How much of the model's sound waits to be played. What comes when there is no room waits with the upstream, and so does
-// its word that the caller speaks, because it comes behind: so reading should not stop in the middle of an answer. Answers
-// of more than a minute are rare, so they share the memory for what is beyond: as samples, since the base64 in which they
-// come is a third longer.
+// How much of the model's sound waits to be played. What comes when there is no room waits with the upstream, and so
+// does its word that the caller speaks, because it comes behind: so reading should not stop in the middle of an
+// answer. Answers of more than a minute are rare, so they share the memory for what is beyond: as samples, since the
+// base64 in which they come is a third longer.
 const (
 	// assured is what every session may have: 3 MB.
 	assured = time.Minute
 	// maxAhead is more than the longest answer of 4096 tokens.
 	maxAhead = 5 * time.Minute
-	// maxUtterances is how many parts of items may wait, however short they are, and a piece of sound shorter than minPiece
-	// is kept with the one before it.
-	maxUtterances, minPiece = 1024, 4 << 10
+	// maxUtterances is how many parts of items may wait, however short they are.
+	maxUtterances = 1024
+	// A piece of sound is as long as it came, but one shorter than minPiece is kept with the one before it, and one
+	// longer than maxPiece is cut.
+	minPiece, maxPiece = 4 << 10, 48_000
 	// maxShared is what all sessions of an upstream may have beyond what is assured, in bytes: 22 minutes at 24 kHz.
 	maxShared = 64 << 20
 )
@@ -42,43 +44,46 @@ func (s *shared) take(bytes int) bool {
 type utterance struct {
 	response, item string
 	content        int
-	sound          [][]byte // not played yet, as it came
-	left           int      // bytes of it
+	sound          [][]byte // not played yet, in whole samples
+	half           []byte   // of a sample, the rest of which is to come
+	left           int      // bytes of sound
 	played         int      // bytes
-	// Of sound, early bytes were handed on already: up to the byte off of the piece at.
-	early, at, off int
-	whole          bool // nothing of it is to come
-	over           bool // whoever gets sound early knows that it has all
+	ahead, early   int      // how many pieces of sound were handed on already, and their bytes
+	whole          bool     // nothing of it is to come
+	over           bool     // whoever gets sound early knows that it has all
 }
 
 func (u *utterance) part() *media.Part {
 	return &media.Part{Response: u.response, Item: u.item, Content: u.content}
 }
 
-// add appends sound to what was not played yet.
-func (u *utterance) add(sound []byte) {
-	u.left += len(sound)
-	if last := len(u.sound) - 1; last >= 0 && len(u.sound[last])+len(sound) <= minPiece {
+// add appends sound to what was not played yet, and returns how many bytes of whole samples that is.
+func (u *utterance) add(sound []byte, sample int) int {
+	sound = append(u.half, sound...)
+	n := len(sound) / sample * sample
+	sound, u.half = sound[:n], slices.Clone(sound[n:])
+	u.left += n
+	if last := len(u.sound) - 1; last >= u.ahead && len(u.sound[last])+n <= minPiece {
 		u.sound[last] = append(u.sound[last], sound...)
-		return
+		return n
 	}
-	u.sound = append(u.sound, sound)
+	u.sound = slices.AppendSeq(u.sound, slices.Chunk(sound, maxPiece))
+	return n
 }
+
+// ready reports whether there is a frame to play, perhaps a short last one.
+func (u *utterance) ready(size int) bool { return u.left >= size || u.whole && u.left > 0 }
 
 // next appends up to n bytes of sound to a frame, and lets go of them.
 func (u *utterance) next(frame []byte, n int) []byte {
 	for n > 0 && len(u.sound) > 0 {
 		part := u.sound[0][:min(n, len(u.sound[0]))]
 		frame = append(frame, part...)
-		if n -= len(part); len(part) == len(u.sound[0]) {
+		u.sound[0] = u.sound[0][len(part):]
+		if n -= len(part); len(u.sound[0]) == 0 {
 			u.sound[0] = nil
 			u.sound = u.sound[1:]
-			u.at = max(0, u.at-1)
-		} else {
-			u.sound[0] = u.sound[0][len(part):]
-			if u.at == 0 {
-				u.off = max(0, u.off-len(part))
-			}
+			u.ahead = max(0, u.ahead-1)
 		}
 		u.left -= len(part)
 		u.played += len(part)
@@ -87,18 +92,12 @@ func (u *utterance) next(frame []byte, n int) []byte {
 	return frame
 }
 
-// ahead appends up to n bytes to a frame of the sound that was not handed on early.
-func (u *utterance) ahead(frame []byte, n int) []byte {
-	for n > 0 && u.at < len(u.sound) {
-		piece := u.sound[u.at][u.off:]
-		part := piece[:min(n, len(piece))]
-		frame = append(frame, part...)
-		n, u.early, u.off = n-len(part), u.early+len(part), u.off+len(part)
-		if len(part) == len(piece) {
-			u.at, u.off = u.at+1, 0
-		}
-	}
-	return frame
+// handOn returns the first piece that was not handed on yet.
+func (u *utterance) handOn() []byte {
+	piece := u.sound[u.ahead]
+	u.ahead++
+	u.early += len(piece)
+	return piece
 }
 
 // cut says how much of an item was played.
@@ -109,8 +108,8 @@ type cut struct {
 	all     time.Duration // as much of it as has come
 }
 
-// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A remote
-// that plays it by its own clock gets it early: then playout knows what is heard by now.
+// playout holds the sound of answers until it is played. An upstream sends it faster than the caller can hear it. A
+// remote that plays it by its own clock gets it early: then playout knows what is heard by now.
 type playout struct {
 	format media.Format
 	shared *shared
@@ -131,7 +130,10 @@ type playout struct {
 }
 
 func newPlayout(format media.Format, common *shared) *playout {
-	return &playout{format: format, shared: common, sounds: make(map[string]int), wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1)}
+	return &playout{
+		format: format, shared: common, sounds: make(map[string]int),
+		wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1),
+	}
 }
 
 // remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.
@@ -155,20 +157,20 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 		p.count(ev.ItemID, len(sound))
 		return true
 	}
-	if p.waiting > 0 && (len(p.queue) >= maxUtterances || p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound))) {
+	tooMuch := p.waiting > 0 && (p.waiting+len(sound) > bytesOf(p.format, maxAhead) || !p.hold(len(sound)))
+	if tooMuch || len(p.queue) >= maxUtterances {
 		return false
 	}
 	last := len(p.queue) - 1
 	if last < 0 || p.queue[last].item != ev.ItemID || p.queue[last].content != ev.ContentIndex || p.queue[last].whole {
 		if last >= 0 {
 			p.queue[last].whole = true
+			p.prune()
 		}
 		p.queue = append(p.queue, &utterance{response: ev.ResponseID, item: ev.ItemID, content: ev.ContentIndex})
-		last++
 	}
-	p.queue[last].add(sound)
+	p.waiting += p.queue[len(p.queue)-1].add(sound, p.format.Encoding.Size())
 	p.count(ev.ItemID, len(sound))
-	p.waiting += len(sound)
 	signal(p.wake)
 	return true
 }
@@ -188,7 +190,7 @@ func (p *playout) count(itemID string, bytes int) {
 func (p *playout) sound(itemID string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.length(p.sounds[itemID])
+	return p.format.Lasts(p.sounds[itemID])
 }
 
 // hold makes room for more bytes, if there are as many. p.mu is held.
@@ -229,6 +231,7 @@ func (p *playout) complete(responseID, itemID string, content int) (events []rea
 func (p *playout) prune() {
 	for len(p.queue) > 0 && p.queue[0].whole && p.queue[0].left == 0 && (p.remote == 0 || p.queue[0].over) {
 		p.queue = p.queue[1:]
+		signal(p.consumed)
 	}
 }
 
@@ -241,28 +244,27 @@ func (p *playout) ahead(remote uint32) {
 	}
 	p.remote = remote
 	for _, u := range p.queue {
-		u.early, u.at, u.off, u.over = 0, 0, 0, false
+		u.ahead, u.early = 0, 0
+		u.over = false
 	}
 }
 
-// next returns the next frame for the remote, if there is room for it, or, without a frame, a part that it has got to the
-// end. There is no part if there is neither.
-func (p *playout) next(buf []byte, room bool) (frame []byte, part *media.Part) {
+// next returns the next piece of sound for the remote, if there is room for it or the clock is about to play it, or,
+// without one, a part that the remote has got to the end. There is no part if there is neither.
+func (p *playout) next(room, due bool) (piece []byte, part *media.Part) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.remote == 0 {
+		return nil, nil
+	}
 	size := p.format.Frame()
-	for _, u := range p.queue {
+	for i, u := range p.queue {
 		left := u.left - u.early
+		late := due && i == 0 && u.ready(size) && u.early < min(size, u.left)
 		switch {
-		case left >= size || left > 0 && u.whole:
-			if !room {
-				return nil, nil
-			}
-			frame = u.ahead(buf[:0], size)
-			part = u.part()
-			part.More = left-len(frame) >= size
-			return append(frame, make([]byte, size-len(frame))...), part
-		case !u.whole:
+		case late, room && left >= size, room && left > 0 && u.whole:
+			return u.handOn(), u.part()
+		case left > 0, !u.whole:
 			return nil, nil
 		case !u.over:
 			u.over = true
@@ -285,35 +287,34 @@ func (p *playout) end(events []realtime.Event) []realtime.Event {
 	return events
 }
 
-// frame takes out the frame that is played next, padded with silence at the end of an item; it is nil if the remote has it
-// already. There is no part if there is no frame yet. The events come before it.
-func (p *playout) frame(buf []byte) (frame []byte, part *media.Part, events []realtime.Event) {
+// frame takes out the frame that is played next, padded with silence at the end of an item; it is nil if a remote has
+// it already. ok is false if there is no frame yet. The events come before it.
+func (p *playout) frame(buf []byte) (frame []byte, ok bool, events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.prune()
 	events = p.end(nil)
 	if len(p.queue) == 0 {
-		return nil, nil, events
+		return nil, false, events
 	}
 	u, size := p.queue[0], p.format.Frame()
-	if u.left < size && !u.whole || u.left == 0 {
-		return nil, nil, events
+	if !u.ready(size) {
+		return nil, false, events
 	}
 	if p.playing != u.response {
 		p.playing = u.response
 		events = append(events, bufferEvent(realtime.TypeOutputBufferStarted, u.response))
 	}
-	known := u.early > 0
 	frame = u.next(buf[:0], size)
 	p.drop(len(frame))
-	if known {
-		return nil, u.part(), events
+	if p.remote != 0 {
+		return nil, true, events
 	}
-	return append(frame, make([]byte, size-len(frame))...), u.part(), events
+	return append(frame, make([]byte, size-len(frame))...), true, events
 }
 
-// stop drops what was not played. It returns what that is of each item, and the events that say so. told means that they
-// say so even if nothing was being played.
+// stop drops what was not played. It returns what that is of each item, and the events that say so. told means that
+// they say so even if nothing was being played.
 func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -326,7 +327,7 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 		return nil, nil
 	}
 	for _, u := range p.queue {
-		cuts = append(cuts, cut{u.item, u.content, p.length(u.played), p.length(u.played + u.left)})
+		cuts = append(cuts, cut{u.item, u.content, p.format.Lasts(u.played), p.format.Lasts(u.played + u.left)})
 		p.stopped = remember(p.stopped, u.response)
 	}
 	if response != "" {
@@ -337,26 +338,22 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 	return cuts, []realtime.Event{bufferEvent(realtime.TypeOutputBufferCleared, response)}
 }
 
-// truncate drops what was not played of an item, because the client says so. It returns how much of the item has come; nothing
-// is known of one that was played to its end.
-func (p *playout) truncate(itemID string) (all time.Duration, known bool) {
+// truncate drops what was not played of an item, because the client says so. It returns how much of the item has
+// come; nothing is known of one that was played to its end.
+func (p *playout) truncate(itemID string) (all time.Duration, found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
 		if u.item == itemID {
-			all, known = max(all, p.length(u.played+u.left)), true
+			all, found = max(all, p.format.Lasts(u.played+u.left)), true
 			p.drop(u.left)
-			u.sound, u.left, u.whole = nil, 0, true
-			u.early, u.at, u.off = 0, 0, 0
+			u.sound, u.left = nil, 0
+			u.ahead, u.early = 0, 0
+			u.whole = true
 		}
 	}
 	signal(p.wake)
-	return all, known
-}
-
-// length returns how long bytes of sound last.
-func (p *playout) length(bytes int) time.Duration {
-	return time.Duration(bytes/p.format.Encoding.Size()) * time.Second / time.Duration(p.format.Rate)
+	return all, found
 }
 
 // bufferEvent builds one of output_audio_buffer.*, which an upstream sends over WebRTC only.

@@ -14,8 +14,9 @@ import (
 // Profile is what an upstream does differently from others of the same wire. Its zero values are OpenAI's ways.
 type Profile struct {
 	Name string
-	// Address is where it is, empty if every operator has another. {model} and {session} in it are replaced, by the model
-	// and by a name that no other session has; a model that is not named so is added to the query, unless ModelInSession.
+	// Address is where it is, empty if every operator has another. {model} and {session} in it are replaced, by the
+	// model and by a name that no other session has; a model that is not named so is added to the query, unless
+	// ModelInSession.
 	Address        string
 	ModelInSession bool
 	// Calls is the address of the calls route, for WebRTC.
@@ -66,8 +67,8 @@ const (
 	HistoryInstructions History = "instructions"
 )
 
-// The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai, which
-// moves the first two, and pipecat's events for it, which name the language.
+// The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai,
+// which moves the first two, and pipecat's events for it, which name the language.
 var (
 	shapeXAI = Shape{Moved: []Moved{
 		{"audio.output.voice", "voice"},
@@ -103,14 +104,15 @@ var Profiles = []Profile{
 		KeepsAudio: true, NoResponseSettings: true,
 	},
 	{
-		Name: "inworld", Address: "wss://api.inworld.ai/api/v1/realtime/session?key={session}&protocol=realtime", ModelInSession: true,
-		Calls:     "https://api.inworld.ai/v1/realtime/calls",
+		Name: "inworld", Address: "wss://api.inworld.ai/api/v1/realtime/session?key={session}&protocol=realtime",
+		Calls: "https://api.inworld.ai/v1/realtime/calls", ModelInSession: true,
 		KeyPrefix: "Basic ", KeepsAudio: true, NoDeletion: true,
 	},
 	{Name: "localai"},
 	{Name: "speech-to-speech", Address: "ws://127.0.0.1:8765/v1/realtime"},
 	{
-		Name: "vllm", RateIn: 16000, History: HistoryInstructions, KeepsAudio: true, NoDeletion: true, NoImages: true, NoResponseSettings: true,
+		Name: "vllm", RateIn: 16000,
+		History: HistoryInstructions, KeepsAudio: true, NoDeletion: true, NoImages: true, NoResponseSettings: true,
 	},
 	{
 		Name: "qwen", Address: "wss://dashscope-intl.aliyuncs.com/api-ws/v1/realtime", RateIn: 16000, Shape: shapeQwen,
@@ -135,7 +137,9 @@ const (
 )
 
 func (p Profile) withDefaults() Profile {
-	p.KeyHeader, p.KeyPrefix = cmp.Or(p.KeyHeader, "Authorization"), cmp.Or(p.KeyPrefix, map[bool]string{true: "Bearer "}[p.KeyHeader == ""])
+	if p.KeyHeader == "" {
+		p.KeyHeader, p.KeyPrefix = "Authorization", cmp.Or(p.KeyPrefix, "Bearer ")
+	}
 	p.RateIn, p.RateOut = cmp.Or(p.RateIn, defaultRate), cmp.Or(p.RateOut, defaultRate)
 	p.History, p.MaxEvent = cmp.Or(p.History, HistoryItems), cmp.Or(p.MaxEvent, defaultEvent)
 	return p
@@ -158,7 +162,8 @@ func (p *Profile) address(base, model, session string) (string, error) {
 		u.Scheme = "ws" + strings.TrimPrefix(u.Scheme, "http")
 	case "ws", "wss":
 	default:
-		return "", fmt.Errorf("the address of an upstream of the profile %q begins with %q, not with wss", p.Name, u.Scheme)
+		const not = "the address of an upstream of the profile %q begins with %q, not with wss"
+		return "", fmt.Errorf(not, p.Name, u.Scheme)
 	}
 	if q := u.Query(); !named && model != "" && !q.Has("model") {
 		q.Set("model", model)

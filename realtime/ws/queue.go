@@ -1,7 +1,6 @@
 package ws
 
 import (
-	"context"
 	"encoding/base64"
 	"slices"
 	"sync"
@@ -46,11 +45,6 @@ type outgoing struct {
 
 func newQueue(format media.Format) *queue {
 	return &queue{format: format, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
-}
-
-// lasts returns how long bytes of sound last.
-func lasts(format media.Format, n int) time.Duration {
-	return time.Duration(n) * media.FrameTime / time.Duration(format.Frame())
 }
 
 // bytes returns how many bytes of sound last so long.
@@ -127,17 +121,21 @@ func (q *queue) next() (event []byte, ok, last bool) {
 		signal(q.room)
 		return first.event, true, false
 	}
-	if len(q.items) == 1 && len(first.sound) < bytesOf(q.format, shortestAppend) && !q.closed && time.Since(first.came) < longestAppend {
+	mayGrow := len(q.items) == 1 && !q.closed && time.Since(first.came) < longestAppend
+	if mayGrow && len(first.sound) < bytesOf(q.format, shortestAppend) {
 		return nil, false, false
 	}
 	sound, n := first.sound, 1
-	for n < len(q.items) && q.items[n].event == nil && len(sound)+len(q.items[n].sound) <= bytesOf(q.format, longestAppend) {
-		sound = append(sound, q.items[n].sound...)
+	for _, more := range q.items[1:] {
+		if more.event != nil || len(sound)+len(more.sound) > bytesOf(q.format, longestAppend) {
+			break
+		}
+		sound = append(sound, more.sound...)
 		n++
 	}
 	q.items = slices.Delete(q.items, 0, n)
 	q.sound -= len(sound)
-	q.marks.add(mark{place: lasts(q.format, q.spoken), at: first.at, sent: time.Now()})
+	q.marks.add(mark{place: q.format.Lasts(q.spoken), at: first.at, sent: time.Now()})
 	q.spoken += len(sound)
 	return appended(sound), true, false
 }
@@ -154,7 +152,7 @@ func (q *queue) markOf(place time.Duration) (mark, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	m, ok := q.marks.before(place)
-	if !ok || place > lasts(q.format, q.spoken) {
+	if !ok || place > q.format.Lasts(q.spoken) {
 		return mark{}, false
 	}
 	gone := place - m.place
@@ -169,18 +167,6 @@ func (q *queue) close() {
 	signal(q.wake)
 }
 
-// wait returns when there may be room for an event.
-func (q *queue) wait(ctx context.Context, done <-chan struct{}) error {
-	select {
-	case <-q.room:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-done:
-		return media.ErrClosed
-	}
-}
-
 // appended builds input_audio_buffer.append.
 func appended(sound []byte) []byte {
 	const before, after = `{"type":"input_audio_buffer.append","audio":"`, `"}`
@@ -188,4 +174,55 @@ func appended(sound []byte) []byte {
 	event = append(event, before...)
 	event = base64.StdEncoding.AppendEncode(event, sound)
 	return append(event, after...)
+}
+
+// maxInbox and maxInboxBytes are how many events may wait to be handed on before the upstream must wait.
+const (
+	maxInbox      = 256
+	maxInboxBytes = 4 << 20
+)
+
+// inbox holds events for the one goroutine that hands them on: whoever plays sound must not wait for that.
+type inbox struct {
+	mu     *sync.Mutex
+	events [][]byte
+	bytes  int
+	closed bool
+	wake   chan struct{} // holds a token when there are events
+	taken  chan struct{} // holds a token when there is room
+}
+
+func newInbox() inbox {
+	return inbox{mu: new(sync.Mutex), wake: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
+}
+
+func (b *inbox) push(event []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, event)
+	b.bytes += len(event)
+	signal(b.wake)
+}
+
+func (b *inbox) full() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.events) >= maxInbox || b.bytes >= maxInboxBytes
+}
+
+// pop returns what waits. last means that nothing will come.
+func (b *inbox) pop() (events [][]byte, last bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events = b.events
+	b.events, b.bytes = nil, 0
+	signal(b.taken)
+	return events, b.closed
+}
+
+func (b *inbox) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	signal(b.wake)
 }

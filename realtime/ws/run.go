@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -76,13 +75,15 @@ func (c *Conn) read() {
 // over takes the end of the connection.
 func (c *Conn) over(err error) {
 	state := media.StateFailed
-	if e, ok := errors.AsType[websocket.CloseError](err); ok && e.Code != websocket.StatusMessageTooBig || errors.Is(err, io.EOF) {
+	goodbye, polite := errors.AsType[websocket.CloseError](err)
+	polite = polite && goodbye.Code != websocket.StatusMessageTooBig
+	if polite || errors.Is(err, io.EOF) {
 		state = media.StateClosed
 	}
 	select {
 	case <-c.done:
 	default:
-		c.log.LogAttrs(context.Background(), slog.LevelInfo, "upstream connection ended", slog.String("error", realtime.MaskKeys(err.Error())))
+		c.log.Info("upstream connection ended", "error", realtime.MaskKeys(err.Error()))
 	}
 	c.end(state)
 }
@@ -256,9 +257,10 @@ func (c *Conn) keepAlive() {
 	}
 }
 
-// Forward plays the model's sound: it passes a packet to dst each 20 ms, or as soon as there is one if dst is a [media.Ahead]
-// with room, while flow's gate is open, until the connection ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). The packet passed to dst is
-// reused. Only one Forward at a time can run.
+// Forward plays the model's sound: it passes a packet to dst each 20 ms while flow's gate is open, until the
+// connection ends (media.ErrClosed), dst has closed (also media.ErrClosed) or ctx ends (its cause). A [media.Ahead]
+// gets it in the pieces in which it comes instead, as soon as there is room. The packet passed to dst is reused. Only
+// one Forward at a time can run.
 func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	if err := c.forward(ctx, dst, flow); err != nil {
 		return fmt.Errorf("forward audio: %w", err)
@@ -267,62 +269,45 @@ func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 }
 
 func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
-	clock, idle := media.Clock{Packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}, false
+	clock := media.Clock{Packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}
 	early := media.Clock{Packet: media.Packet{Source: media.NewSource(), Format: c.profile.formatOut()}}
-	send := func(frame []byte, part *media.Part) error {
-		if part.Last {
-			_ = dst.WriteAudio(&media.Packet{Source: early.Packet.Source, Format: early.Packet.Format, Part: part}) // the next one has the error
-			return nil
-		}
-		early.Packet.Part = part
-		early.Packet.Timestamp += media.FrameStep
-		return early.Send(frame, dst, flow)
-	}
+	idle := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		remote, room := media.AheadOf(dst)
 		c.play.ahead(remote)
-		if remote != 0 {
-			if frame, part := c.play.next(early.Packet.Payload, room && flow.IsOpen()); part != nil {
-				if err := send(frame, part); err != nil {
-					return err
-				}
-				continue
+		open, wait := flow.IsOpen(), time.Until(clock.Next)
+		due := idle || wait <= 0
+		if piece, part := c.play.next(open && room, open && due); part != nil {
+			if err := c.handOnSound(&early, piece, part, dst, flow); err != nil {
+				return err
 			}
+			continue
 		}
-		var due <-chan time.Time
-		if wait := time.Until(clock.Next); !idle && wait > 0 {
-			timer.Reset(wait)
-			due = timer.C
-		} else {
-			frame, part, events := c.play.frame(clock.Packet.Payload)
+		if due {
+			frame, ok, events := c.play.frame(clock.Packet.Payload)
 			c.tell(events)
-			if idle = part == nil; !idle {
-				clock.Tick(media.FrameTime)
-				var err error
-				switch {
-				case frame == nil: // it has come before
-				case !flow.IsOpen():
-					clock.Packet.Payload = frame
-					flow.Gated.Add(1)
-				case remote != 0:
-					err = send(frame, part)
-				default:
-					err = clock.Send(frame, dst, flow)
-				}
-				if err != nil {
+			if ok {
+				idle = false
+				if err := playFrame(&clock, frame, open, dst, flow); err != nil {
 					return err
 				}
 				continue
 			}
+			idle = true
+		}
+		var next <-chan time.Time
+		if !due {
+			timer.Reset(wait)
+			next = timer.C
 		}
 		wake := c.play.wake
 		if !idle && remote == 0 {
 			wake = nil
 		}
 		select {
-		case <-due:
+		case <-next:
 		case <-wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -330,4 +315,30 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			return media.ErrClosed
 		}
 	}
+}
+
+// handOnSound passes on a piece of sound before it is heard, or that there is no more of its part.
+func (c *Conn) handOnSound(early *media.Clock, piece []byte, part *media.Part, dst media.Sink, flow *media.Flow) error {
+	early.Packet.Part = part
+	if part.Last {
+		early.Packet.Payload = nil
+		_ = dst.WriteAudio(&early.Packet) // the next one has the error
+		return nil
+	}
+	err := early.Send(piece, dst, flow)
+	early.Packet.Timestamp += uint32(early.Packet.Format.Lasts(len(piece)) * media.ClockRate / time.Second)
+	return err
+}
+
+// playFrame passes on the frame that is due, unless the gate is shut or a remote has it already.
+func playFrame(clock *media.Clock, frame []byte, open bool, dst media.Sink, flow *media.Flow) error {
+	clock.Tick(media.FrameTime)
+	switch {
+	case !open:
+		flow.Gated.Add(1)
+		return nil
+	case frame == nil:
+		return nil
+	}
+	return clock.Send(frame, dst, flow)
 }

@@ -63,11 +63,16 @@ func (p *Profile) received(ev realtime.Event) []realtime.Event {
 	return events
 }
 
+// unknownInBeta are members of a session that came later.
+var unknownInBeta = []string{
+	"type", "audio", "truncation", "tracing", "include", "prompt", "reasoning", "parallel_tool_calls",
+}
+
 // sent returns a client's event of OpenAI's API as the upstream takes it. first means that no session.update was
 // accepted yet.
 func (p *Profile) sent(ev realtime.Event, first bool, more string, model string) []byte {
-	edit := ev.Type == realtime.TypeSessionUpdate || p.Shape.Beta && (ev.Type == realtime.TypeItemCreate || ev.Type == realtime.TypeResponseCreate)
-	if !edit {
+	differsInBeta := ev.Type == realtime.TypeItemCreate || ev.Type == realtime.TypeResponseCreate
+	if ev.Type != realtime.TypeSessionUpdate && !(p.Shape.Beta && differsInBeta) {
 		return ev.Raw
 	}
 	t := read(ev.Raw)
@@ -119,8 +124,8 @@ func (s *Shape) sessionTo(session tree) {
 		put(session, m.Here, value)
 	}
 	if s.Beta {
-		for _, unknown := range []string{"type", "audio", "truncation", "tracing", "include", "prompt", "reasoning", "parallel_tool_calls"} {
-			delete(session, unknown)
+		for _, name := range unknownInBeta {
+			delete(session, name)
 		}
 	}
 	if tools, ok := session["tools"].([]any); ok && s.NestedTools {

@@ -420,7 +420,7 @@ func TestSharedAhead(t *testing.T) {
 				waiting := func() time.Duration {
 					c.play.mu.Lock()
 					defer c.play.mu.Unlock()
-					return c.play.length(c.play.waiting)
+					return c.play.format.Lasts(c.play.waiting)
 				}
 				common.used.Store(others)
 				for range 80 {

@@ -3,16 +3,14 @@ package wsserver
 import (
 	"strings"
 	"time"
-
-	"voicebridge/realtime/media"
 )
 
 const (
 	// maxEarlySound is how much sound may wait for the client beside what is due.
 	maxEarlySound = 10 * time.Second
-	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and maxNameless
-	// how much at all.
-	maxUnnamed, maxNameless = time.Second, maxUnread * time.Millisecond
+	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and
+	// maxUnnamedSound how much at all.
+	maxUnnamed, maxUnnamedSound = time.Second, maxUnread * time.Millisecond
 )
 
 // answer is a response that has sound.
@@ -32,11 +30,11 @@ type part struct {
 	sent            bool // its sound, which comes early, has come
 }
 
-// Told is what a client may believe of the answers of a call, since it follows what it was sent.
-type Told struct {
-	Held []string  // responses of which it has not been sent all sound, and so not the end
-	Done string    // the response whose end it was sent last, empty for none
-	At   time.Time // and when
+// Sent is how far a client was sent the answers of a call, which is what it knows of them.
+type Sent struct {
+	Pending []string  // responses of which it has not been sent all sound, and so not the end
+	Done    string    // the response whose end it was sent last, empty for none
+	At      time.Time // and when
 }
 
 // end is an event that says that something with sound is complete: an item or, if that is empty, the response.
@@ -45,19 +43,8 @@ type end struct {
 	data []byte
 }
 
-// piece is sound of a part of an answer that comes before it is heard.
-type piece struct {
-	source uint32
-	part   media.Part
-	sound  []byte
-}
-
-func (e *piece) continues(p *media.Part) bool {
-	return e.part.Response == p.Response && e.part.Item == p.Item && e.part.Content == p.Content && !e.part.Last
-}
-
-// means reports whether the call's id is an upstream session's, which has another name in the call if an earlier session has
-// used it: see bridge/internal/session.
+// means reports whether the call's id is an upstream session's, which has another name in the call if an earlier
+// session has used it: see bridge/internal/session.
 func means(ours, theirs string) bool {
 	return ours == theirs || theirs == "" || strings.HasPrefix(ours, "g") && strings.HasSuffix(ours, "_"+theirs)
 }

@@ -2,7 +2,6 @@ package wsserver
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 // flushFor is how long Close waits until what was sent has left.
 const flushFor = 500 * time.Millisecond
 
-// Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe for
-// concurrent use.
+// Conn is the connection to one client. Events can be sent before there is a socket; they wait. Its methods are safe
+// for concurrent use.
 type Conn struct {
 	h      media.Handlers
 	slow   func()
@@ -42,7 +41,9 @@ type Conn struct {
 // New returns a connection that still needs [Conn.Handle] and a socket.
 func New() *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{id: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput()}
+	c := &Conn{
+		id: media.NewSource(), ctx: ctx, cancel: cancel, done: make(chan struct{}), out: newQueue(), input: newInput(),
+	}
 	c.output.init(c.out, c.input.current)
 	return c
 }
@@ -67,8 +68,8 @@ type Memory func(ctx context.Context, bytes int64) (release func(), err error)
 // Within sets whose memory the client's events take; nil means that there is no limit. It must be called before Serve.
 func (c *Conn) Within(m Memory) { c.memory = m }
 
-// Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer that
-// is being played. It must be called before Serve.
+// Succeed makes the connection go on where another one of the same client was: with its formats, and with the answer
+// that is being played. It must be called before Serve.
 func (c *Conn) Succeed(before *Conn) {
 	c.input.succeed(before.input)
 	c.output.succeed(&before.output)
@@ -100,19 +101,7 @@ func (c *Conn) MaxMessageSize() int { return MaxEvent }
 // Send sends an event of the call after those sent before, or changed and later as the sound of its answer demands. It
 // waits while 1 MiB of events waits for the client. Errors: media.ErrTooLarge, media.ErrClosed, or ctx's cause.
 func (c *Conn) Send(ctx context.Context, data []byte) error {
-	if len(data) > MaxEvent {
-		return fmt.Errorf("send event: %w: %d bytes, limit %d", media.ErrTooLarge, len(data), MaxEvent)
-	}
-	for !c.TrySend(data) {
-		select {
-		case <-c.out.room:
-		case <-c.done:
-			return fmt.Errorf("send event: %w", media.ErrClosed)
-		case <-ctx.Done():
-			return fmt.Errorf("send event: %w", context.Cause(ctx))
-		}
-	}
-	return nil
+	return media.SendWaiting(ctx, data, MaxEvent, c.TrySend, c.out.room, c.done)
 }
 
 // TrySend sends an event if that takes no waiting.
@@ -147,15 +136,15 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 	return err
 }
 
-// Told returns what the client may believe of the answers at this moment.
-func (c *Conn) Told() Told { return c.output.told() }
+// Sent returns how far the client was sent the answers until now.
+func (c *Conn) Sent() Sent { return c.output.sent() }
 
 // Ahead implements [media.Ahead]: the client plays answers by its own clock.
 func (c *Conn) Ahead() (remote uint32, room bool) {
 	if c.silent {
 		return 0, false
 	}
-	return c.id, c.out.waiting() < maxEarlySound && c.output.nameless() < maxUnnamed
+	return c.id, c.out.waiting() < maxEarlySound && c.output.unnamed() < maxUnnamed
 }
 
 // Close sends what waits, for half a second at most, closes the connection and joins its goroutines. It is idempotent,
@@ -164,7 +153,8 @@ func (c *Conn) Close() error {
 	c.output.close()
 	c.out.close()
 	c.mu.Lock()
-	served, written, first := c.served, c.written, !c.closed
+	served, written := c.served, c.written
+	first := !c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if served == nil { // Serve will find the connection ended

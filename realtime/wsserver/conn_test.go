@@ -137,6 +137,7 @@ type room struct {
 	slow    int
 	silent  bool // packets are kept without their sound
 	start   time.Time
+	ahead   media.Packet // the last one that came before it is heard
 }
 
 func (r *room) WriteAudio(p *media.Packet) error {
@@ -348,7 +349,7 @@ func TestInput(t *testing.T) {
 				r.say(`{"type":"input_audio_buffer.commit","event_id":"c"}`)
 			}
 			r.say(`{"type":"input_audio_buffer.clear"}`)
-			if got := r.pipe.sent(); len(r.got()) != 3+maxHeld+1 || len(got) != 70-maxHeld || got[0] != "error too_many_events c" {
+			if got := r.pipe.sent(); len(r.got()) != 3+maxPending+1 || len(got) != 70-maxPending || got[0] != "error too_many_events c" {
 				t.Errorf("%d events of 70 commits, %v", len(r.got()), got)
 			}
 		})
@@ -523,12 +524,12 @@ func TestOutput(t *testing.T) {
 		{"the client cancels", func(r *room) {
 			r.tell(partAdded, started, done, nextCreated)
 			r.speak(200)
-			if got := r.conn.Told(); !slices.Equal(got.Held, []string{"r1"}) || got.Done != "" {
+			if got := r.conn.Sent(); !slices.Equal(got.Pending, []string{"r1"}) || got.Done != "" {
 				r.t.Errorf("told %+v", got)
 			}
 			r.tell(`{"type":"response.cancel","response_id":"r1"}`)
 			r.speak(1000) // which the upstream goes on with
-			if got := r.conn.Told(); got.Held != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
+			if got := r.conn.Sent(); got.Pending != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
 				r.t.Errorf("told %+v", got)
 			}
 			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["response"]); last != "map[id:r1 status:cancelled status_details:map[reason:client_cancelled type:cancelled]]" {
@@ -694,8 +695,8 @@ func TestFlood(t *testing.T) {
 		for range 5 {
 			r.say(`{"type":"conversation.item.create","event_id":"i","item":{"x":%q}}`, strings.Repeat("x", 1<<20))
 		}
-		if got := r.pipe.sent(); r.conn.input.bytes > maxHeldBytes || len(got) != 2 {
-			t.Errorf("%d bytes wait, %q", r.conn.input.bytes, got)
+		if got := r.pipe.sent(); r.conn.input.pendingBytes > maxPendingBytes || len(got) != 2 {
+			t.Errorf("%d bytes wait, %q", r.conn.input.pendingBytes, got)
 		}
 	})
 }

@@ -17,14 +17,14 @@ import (
 // early sends ms of a tone as an upstream that sends faster than it is heard, in packets of one source.
 func (r *room) early(source uint32, part media.Part, ms int) {
 	r.t.Helper()
-	p := media.Packet{Source: source, Format: linear}
-	for i := range ms / 20 {
+	p := &r.ahead
+	p.Source, p.Format = source, linear
+	for range ms / 20 {
 		p.Sequence++
 		p.Timestamp += media.FrameStep
 		p.Payload = pcm.Linear.Append(nil, tone(480))
-		part.More = i < ms/20-1
 		p.Part = &part
-		if err := r.conn.WriteAudio(&p); err != nil {
+		if err := r.conn.WriteAudio(p); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -174,8 +174,8 @@ func TestEarlyRoom(t *testing.T) {
 		for range 400 {
 			r.early(1, media.Part{Response: "r1", Item: "i1"}, 100)
 		}
-		if _, room := r.conn.Ahead(); room || r.conn.output.nameless() != maxNameless {
-			t.Errorf("%s wait without a name, room %t", r.conn.output.nameless(), room)
+		if _, room := r.conn.Ahead(); room || r.conn.output.unnamed() != maxUnnamedSound {
+			t.Errorf("%s wait without a name, room %t", r.conn.output.unnamed(), room)
 		}
 	})
 }

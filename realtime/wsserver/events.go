@@ -32,7 +32,9 @@ func (c *Conn) take(data []byte) {
 		c.release()
 	}
 	if !c.inOrder(data, ev.Type == realtime.TypeInputCommit) {
-		c.refuse(ev.EventID, &realtime.Error{Code: "too_many_events", Message: "Too many events wait for the sound before them."})
+		c.refuse(ev.EventID, &realtime.Error{
+			Code: "too_many_events", Message: "Too many events wait for the sound before them.",
+		})
 	}
 }
 
@@ -87,7 +89,8 @@ func (c *Conn) formats(ev *realtime.Event) {
 			continue
 		}
 		c.refuse(ev.EventID, &realtime.Error{
-			Code: "invalid_value", Param: "session." + strings.Join(sides[i], "."), Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. This one is left out.",
+			Code: "invalid_value", Param: "session." + strings.Join(sides[i], "."),
+			Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. This one is left out.",
 		})
 	}
 }

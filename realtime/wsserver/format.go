@@ -60,14 +60,16 @@ func nameOf(format media.Format) json.RawMessage {
 	return nil
 }
 
-// withFormats returns an event whose session or response says the formats of this connection. The event is the same if it
-// does so already.
+// withFormats returns an event whose session or response says the formats of this connection. The event is the same
+// if it does so already.
 func withFormats(ev realtime.Event, in, out media.Format) []byte {
-	object, name, wanted := ev.Session, "session", []media.Format{in, out}
-	paths := sides
+	object, name := ev.Session, "session"
+	paths, wanted := sides, []media.Format{in, out}
 	if object == nil {
-		object, name, wanted, paths = ev.Response, "response", wanted[1:], sides[1:]
+		object, name = ev.Response, "response"
+		paths, wanted = sides[1:], wanted[1:]
 	}
+
 	same := true
 	for i, path := range paths {
 		says, ok := formatOf(object, path, linear)
@@ -101,7 +103,9 @@ func asCancelled(done []byte) []byte {
 		return done
 	}
 	put(tree, []string{"response", "status"}, realtime.ResponseCancelled)
-	put(tree, []string{"response", "status_details"}, map[string]string{"type": realtime.ResponseCancelled, "reason": "client_cancelled"})
+	put(tree, []string{"response", "status_details"}, map[string]string{
+		"type": realtime.ResponseCancelled, "reason": "client_cancelled",
+	})
 	changed, err := json.Marshal(tree)
 	if err != nil {
 		return done

@@ -12,8 +12,8 @@ const (
 	// jitter is how much sound waits without being a delay. What is more is sent a little faster than it was spoken, as
 	// clients' clocks are not ours.
 	jitter, faster = 60 * time.Millisecond, 19 * time.Millisecond
-	// What waited for the gate is sent four times as fast as it was spoken, as a [media.Switch] sends what it holds, but no
-	// more than 5 s.
+	// What waited for the gate is sent four times as fast as it was spoken, as a [media.Switch] sends what it holds,
+	// but no more than 5 s.
 	hurried, hurry = 5 * time.Second, media.FrameTime / 4
 )
 

@@ -14,22 +14,22 @@ import (
 const (
 	// maxEarly is how much sound may wait while the gate is shut, and maxAhead how far it may be ahead of real time.
 	maxEarly, maxAhead = 30 * time.Second, 60 * time.Second
-	// maxHeld is how many events may wait for the sound before them, and maxHeldBytes their size.
-	maxHeld, maxHeldBytes = 64, MaxEvent
+	// maxPending is how many events may wait for the sound before them, and maxPendingBytes their size.
+	maxPending, maxPendingBytes = 64, MaxEvent
 )
 
 // input is the client's sound until it is forwarded.
 type input struct {
-	mu     sync.Mutex
-	format media.Format
-	before []stretch // in earlier formats
-	sound  []byte    // not forwarded yet
-	total  int       // bytes that came, and
-	gone   int       // those of them that were forwarded or dropped
-	held   []held
-	bytes  int           // of held
-	flow   *media.Flow   // nil before Forward
-	wake   chan struct{} // holds a token when there is sound
+	mu           sync.Mutex
+	format       media.Format
+	before       []stretch // in earlier formats
+	sound        []byte    // not forwarded yet
+	total        int       // bytes that came, and
+	gone         int       // those of them that were forwarded or dropped
+	pending      []pendingEvent
+	pendingBytes int           // of pending
+	flow         *media.Flow   // nil before Forward
+	wake         chan struct{} // holds a token when there is sound
 }
 
 // stretch is whole frames that were not forwarded yet.
@@ -38,8 +38,8 @@ type stretch struct {
 	sound  []byte
 }
 
-// held is an event that follows the sound before it: so many bytes in all.
-type held struct {
+// pendingEvent is an event that follows the sound before it: so many bytes in all.
+type pendingEvent struct {
 	data []byte
 	at   int
 }
@@ -81,25 +81,30 @@ func (in *input) succeed(before *input) {
 
 // append takes the sound of an event.
 func (in *input) append(event []byte) *realtime.Error {
+	refuse := func(code, message string) *realtime.Error {
+		return &realtime.Error{Code: code, Param: "audio", Message: message}
+	}
 	var text string
 	if json.Unmarshal(realtime.Member(event, "audio"), &text) != nil {
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "audio must be base64 in a string."}
+		return refuse("invalid_value", "audio must be base64 in a string.")
 	}
 	sound, err := base64.StdEncoding.DecodeString(text)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	switch {
 	case err != nil:
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value."}
+		const message = "Invalid 'audio'. Expected base64-encoded audio bytes, but got an invalid value."
+		return refuse("invalid_value", message)
 	case len(sound)%in.format.Encoding.Size() != 0:
-		return &realtime.Error{Code: "invalid_value", Param: "audio", Message: "audio ends within a sample of 16 bits."}
+		return refuse("invalid_value", "audio ends within a sample of 16 bits.")
 	}
 	limit := maxAhead
 	if !in.open() {
 		limit = maxEarly
 	}
 	if in.waiting()+in.length(len(sound)) > limit {
-		return &realtime.Error{Code: "input_audio_too_much", Param: "audio", Message: fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))}
+		message := fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))
+		return refuse("input_audio_too_much", message)
 	}
 	in.sound = append(in.sound, sound...)
 	in.total += len(sound)
@@ -110,9 +115,7 @@ func (in *input) append(event []byte) *realtime.Error {
 func (in *input) open() bool { return in.flow != nil && in.flow.IsOpen() }
 
 // length returns how long bytes of sound last.
-func (in *input) length(bytes int) time.Duration {
-	return time.Duration(bytes) * media.FrameTime / time.Duration(in.format.Frame())
-}
+func (in *input) length(bytes int) time.Duration { return in.format.Lasts(bytes) }
 
 // waiting returns how much sound was not forwarded yet.
 func (in *input) waiting() time.Duration {
@@ -123,22 +126,22 @@ func (in *input) waiting() time.Duration {
 	return d
 }
 
-// hold keeps an event until the sound before it was forwarded: a commit, and all that follows one that waits. ok is false
-// if there are too many.
+// hold keeps an event until the sound before it was forwarded: a commit, and all that follows one that waits. ok is
+// false if there are too many.
 func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.held) == 0 && (!commits || len(in.sound)+len(in.before) == 0) {
+	if len(in.pending) == 0 && (!commits || len(in.sound)+len(in.before) == 0) {
 		return false, true
 	}
-	if len(in.held) >= maxHeld || in.bytes+len(event) > maxHeldBytes {
+	if len(in.pending) >= maxPending || in.pendingBytes+len(event) > maxPendingBytes {
 		return false, false
 	}
 	if commits {
 		in.fill()
 	}
-	in.bytes += len(event)
-	in.held = append(in.held, held{event, in.total})
+	in.pendingBytes += len(event)
+	in.pending = append(in.pending, pendingEvent{event, in.total})
 	return true, true
 }
 
@@ -146,10 +149,10 @@ func (in *input) hold(event []byte, commits bool) (waits, ok bool) {
 func (in *input) released() (events [][]byte) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for len(in.held) > 0 && in.held[0].at <= in.gone {
-		events = append(events, in.held[0].data)
-		in.bytes -= len(in.held[0].data)
-		in.held = in.held[1:]
+	for len(in.pending) > 0 && in.pending[0].at <= in.gone {
+		events = append(events, in.pending[0].data)
+		in.pendingBytes -= len(in.pending[0].data)
+		in.pending = in.pending[1:]
 	}
 	return events
 }
@@ -158,11 +161,12 @@ func (in *input) released() (events [][]byte) {
 func (in *input) clear() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.gone, in.before, in.sound = in.total, nil, nil
+	in.before, in.sound = nil, nil
+	in.gone = in.total
 }
 
-// frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is then;
-// freed means that an event may go.
+// frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is
+// then; freed means that an event may go.
 func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -181,5 +185,5 @@ func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed 
 	if len(in.before) > 0 && len(in.before[0].sound) == 0 {
 		in.before = in.before[1:]
 	}
-	return frame, in.waiting(), len(in.held) > 0 && in.held[0].at <= in.gone
+	return frame, in.waiting(), len(in.pending) > 0 && in.pending[0].at <= in.gone
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,11 +20,12 @@ import (
 const (
 	// deltaMS is how much sound an event has.
 	deltaMS = 40
-	// Sound and the events that say when it begins and ends do not come the same way. What comes before its beginning was
-	// announced is kept, so much of it; and after its end was announced, some may still come.
+	// Sound and the events that say when it begins and ends do not come the same way. What comes before its beginning
+	// was announced is kept, so much of it; and after its end was announced, some may still come.
 	maxUnannounced = 500 * time.Millisecond
 	trailing       = 60 * time.Millisecond
-	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is announced.
+	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is
+	// announced.
 	unannounced = 200 * time.Millisecond
 	// soundless is how long an answer may be without sound until its end is no longer held back.
 	soundless = 2 * time.Second
@@ -33,8 +35,9 @@ const (
 	remembered = 64
 )
 
-// output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the call is
-// told of it as soon as the answer is made, long before it was heard: the events that say so are held back until then.
+// output makes events of the model's sound. A client takes the end of an answer for the end of its sound, but the
+// call is told of it as soon as the answer is made, long before it was heard: the events that say so are held back
+// until then.
 type output struct {
 	to    *queue
 	input func() media.Format // the format of the other side
@@ -45,20 +48,21 @@ type output struct {
 	closed  bool
 	returns bool // a client that came back, which is told first what its session is
 	reader  *transcode.Reader
-	bytes   []byte   // sound that is no event yet
-	early   []piece  // sound that comes before it is heard, and is no event yet
-	answers []answer // the latest ones with sound, oldest first
-	playing string   // the response that is heard
-	cut     bool     // the client has stopped what is heard, though the upstream may go on with it
-	behind  [][]byte // events of the next answer, until the client is told the end of the one before
-	held    int      // bytes of the events that are held back
-	last    Told     // what was sent last of the ends of answers
+	bytes   []byte         // sound that is no event yet
+	early   []media.Packet // sound that comes before it is heard, and waits for what it is part of to be announced
+	answers []answer       // the latest ones with sound, oldest first
+	playing string         // the response that is heard
+	cut     bool           // the client has stopped what is heard, though the upstream may go on with it
+	behind  [][]byte       // events of the next answer, until the client is told the end of the one before
+	pending int            // bytes of the events that are held back
+	last    Sent           // what was sent last of the ends of answers
 	ending  *time.Timer
 	overdue *time.Timer // for the answers whose ends are held back
 }
 
 func (o *output) init(to *queue, input func() media.Format) {
-	o.to, o.input, o.format = to, input, linear
+	o.to, o.input = to, input
+	o.format = linear
 }
 
 func (o *output) current() media.Format {
@@ -80,22 +84,19 @@ func (o *output) change() {
 		return
 	}
 	o.flush()
-	before := o.format
-	o.reader, o.format, o.next = nil, *o.next, nil
-	o.bytes = reformat(o.bytes, before, o.format)
-	for i := range o.early {
-		o.early[i].sound = reformat(o.early[i].sound, before, o.format)
-	}
+	o.bytes = reformat(o.bytes, o.format, *o.next)
+	o.format, o.next = *o.next, nil
+	o.reader = nil
 }
 
-// told returns what the client may believe.
-func (o *output) told() Told {
+// sent returns how far the client was sent the answers.
+func (o *output) sent() Sent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := o.last
 	for i := range o.answers {
 		if a := &o.answers[i]; !a.heard && a.source == 0 {
-			t.Held = append(t.Held, a.response)
+			t.Pending = append(t.Pending, a.response)
 		}
 	}
 	return t
@@ -105,7 +106,8 @@ func (o *output) told() Told {
 func (o *output) succeed(before *output) {
 	before.mu.Lock()
 	defer before.mu.Unlock()
-	o.format, o.next, o.playing, o.returns = before.format, before.next, before.playing, true
+	o.format, o.next = before.format, before.next
+	o.playing, o.returns = before.playing, true
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -153,11 +155,7 @@ func (o *output) convert(sound []byte, p *media.Packet) (more []byte, quiet bool
 	return o.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
 }
 
-func (o *output) length() time.Duration { return o.lengthOf(o.bytes) }
-
-func (o *output) lengthOf(sound []byte) time.Duration {
-	return time.Duration(len(sound)) * media.FrameTime / time.Duration(o.format.Frame())
-}
+func (o *output) length() time.Duration { return o.format.Lasts(len(o.bytes)) }
 
 // unannounced keeps the sound that comes while nothing is heard: an upstream sends silence then, or the beginning of
 // what it announces just now.
@@ -195,8 +193,11 @@ func (o *output) flush() {
 
 // delta sends sound of a part of an answer.
 func (o *output) delta(a *answer, part *part, sound []byte) {
-	o.to.sound(fmt.Appendf(nil, `{"type":"`+realtime.TypeOutputAudioDelta+`","event_id":%q,"response_id":%q,"item_id":%q,"output_index":%d,"content_index":%d,"delta":%q}`,
-		newID("event_"), a.response, part.item, part.output, part.content, base64.StdEncoding.EncodeToString(sound)), int(o.lengthOf(sound).Milliseconds()))
+	const event = `{"type":"` + realtime.TypeOutputAudioDelta + `","event_id":%q,"response_id":%q,"item_id":%q,` +
+		`"output_index":%d,"content_index":%d,"delta":%q}`
+	delta := base64.StdEncoding.EncodeToString(sound)
+	data := fmt.Appendf(nil, event, newID("event_"), a.response, part.item, part.output, part.content, delta)
+	o.to.sound(data, int(o.format.Lasts(len(sound)).Milliseconds()))
 	o.watch()
 }
 
@@ -208,75 +209,66 @@ func (o *output) find(response string) *answer {
 	return &o.answers[i]
 }
 
-// partOf returns the part of an answer that a piece is of, nil if it was not announced yet.
-func (o *output) partOf(e *piece) (*answer, *part) {
+// partOf returns the part of an answer that a packet is of, nil if it was not announced yet.
+func (o *output) partOf(p *media.Packet) (*answer, *part) {
 	for i := len(o.answers) - 1; i >= 0; i-- {
 		a := &o.answers[i]
-		if a.source != 0 && a.source != e.source || !means(a.response, e.part.Response) {
+		if a.source != 0 && a.source != p.Source || !means(a.response, p.Part.Response) {
 			continue
 		}
 		for at := range a.parts {
-			if p := &a.parts[at]; p.content == e.part.Content && means(p.item, e.part.Item) {
-				a.source = e.source
-				return a, p
+			if part := &a.parts[at]; part.content == p.Part.Content && means(part.item, p.Part.Item) {
+				a.source = p.Source
+				return a, part
 			}
 		}
 	}
 	return nil, nil
 }
 
-// nameless returns how much sound waits for the event that says what it is part of.
-func (o *output) nameless() (d time.Duration) {
+// unnamed returns how much sound waits for the event that says what it is part of.
+func (o *output) unnamed() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	return o.unnamedSound()
+}
+
+func (o *output) unnamedSound() (d time.Duration) {
 	for i := range o.early {
-		d += o.lengthOf(o.early[i].sound)
+		d += o.early[i].Format.Lasts(len(o.early[i].Payload))
 	}
 	return d
 }
 
 // comesEarly takes a packet that comes before it is heard.
-func (o *output) comesEarly(p *media.Packet) (err error) {
-	last := len(o.early) - 1
-	if last < 0 || o.early[last].source != p.Source || !o.early[last].continues(p.Part) {
-		o.early = append(o.early, piece{source: p.Source})
-		last++
+func (o *output) comesEarly(p *media.Packet) error {
+	if p.Part.Last || o.unnamedSound() < maxUnnamedSound {
+		o.early = append(o.early, p.Clone())
 	}
-	e := &o.early[last]
-	e.part = *p.Part
-	if len(p.Payload) > 0 && !p.Part.Last && o.lengthOf(e.sound) < maxNameless {
-		e.sound, _, err = o.convert(e.sound, p)
-	}
-	o.sendEarly()
+	err := o.sendEarly()
 	o.follow()
 	return err
 }
 
-// sendEarly sends what is known of the sound that comes early.
-func (o *output) sendEarly() {
+// sendEarly sends what is known of the sound that comes early, each packet as an event.
+func (o *output) sendEarly() (err error) {
 	for len(o.early) > 0 && !o.returns {
-		e := &o.early[0]
-		a, part := o.partOf(e)
+		p := &o.early[0]
+		a, part := o.partOf(p)
 		if a == nil {
-			return
-		}
-		if n := len(e.sound); n > 0 && (!e.part.More || len(o.early) > 1 || o.lengthOf(e.sound) >= deltaMS*time.Millisecond) {
-			o.delta(a, part, e.sound)
-			e.sound = e.sound[:0]
-		}
-		if e.part.Last {
-			part.sent = true
-			o.releaseSent(a)
-		}
-		if len(e.sound) > 0 {
-			return
-		}
-		if len(o.early) == 1 && !e.part.Last {
-			o.early = o.early[:0]
-			return
+			break
 		}
 		o.early = o.early[1:]
+		if p.Part.Last {
+			part.sent = true
+			o.releaseSent(a)
+			continue
+		}
+		sound, _, failed := o.convert(nil, p)
+		err = errors.Join(err, failed)
+		o.delta(a, part, sound)
 	}
+	return err
 }
 
 // event takes an event of the call, and sends it, perhaps later or changed.
@@ -293,23 +285,29 @@ func (o *output) event(data []byte) {
 	o.follow()
 }
 
-// mustFollow reports whether an event waits for the end of the answer before it: a client knows one answer at a time. What
-// it has to know at once does not wait.
+// mustFollow reports whether an event waits for the end of the answer before it: a client knows one answer at a time.
+// What it has to know at once does not wait.
 func (o *output) mustFollow(ev *realtime.Event) bool {
 	if len(o.behind) == 0 {
 		return ev.Type == realtime.TypeResponseCreated && o.isOver()
 	}
-	switch kind, _, _ := strings.Cut(ev.Type, "."); {
-	case kind == "session", kind == "bridge", kind == "output_audio_buffer":
+	switch kind, _, _ := strings.Cut(ev.Type, "."); kind {
+	case "session", "bridge", "output_audio_buffer":
 		return false
 	}
-	return ev.Type != realtime.TypeError && ev.Type != realtime.TypeInputSpeechStarted && ev.Type != realtime.TypeInputSpeechStopped &&
-		ev.Type != realtime.TypeResponseCancel
+	switch ev.Type {
+	case realtime.TypeError, realtime.TypeResponseCancel,
+		realtime.TypeInputSpeechStarted, realtime.TypeInputSpeechStopped:
+		return false
+	}
+	return true
 }
 
 // isOver reports whether the end of an answer is held back.
 func (o *output) isOver() bool {
-	return slices.ContainsFunc(o.answers, func(a answer) bool { return len(a.ends) > 0 && a.ends[len(a.ends)-1].item == "" })
+	return slices.ContainsFunc(o.answers, func(a answer) bool {
+		return len(a.ends) > 0 && a.ends[len(a.ends)-1].item == ""
+	})
 }
 
 // follow sends what waited for the end of an answer, once that was sent.
@@ -325,7 +323,7 @@ func (o *output) follow() {
 
 // hold counts the bytes that are held back. If there are too many, the answers that they wait for are over.
 func (o *output) hold(bytes int) {
-	if o.held += bytes; bytes <= 0 || o.held <= highWater {
+	if o.pending += bytes; bytes <= 0 || o.pending <= highWater {
 		return
 	}
 	for i := range o.answers {
@@ -354,7 +352,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	case realtime.TypeSessionCreated:
 		o.to.event(withFormats(*ev, o.input(), o.format))
 		o.returns = false
-		o.sendEarly()
+		_ = o.sendEarly() // the sound that cannot be read is left out
 		return
 	case realtime.TypeSessionUpdated:
 		o.change()
@@ -364,9 +362,10 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
 		o.announced(ev)
 		o.to.event(data)
-		o.sendEarly()
+		_ = o.sendEarly()
 		return
-	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone, realtime.TypeOutputItemDone, realtime.TypeResponseDone:
+	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone,
+		realtime.TypeOutputItemDone, realtime.TypeResponseDone:
 		if ev.Response != nil {
 			data = withFormats(*ev, o.input(), o.format)
 		}
@@ -376,7 +375,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	}
 	o.to.event(data)
 	if ev.Type == realtime.TypeResponseDone {
-		o.last = Told{Done: text(ev.Response, "id"), At: time.Now()}
+		o.last = Sent{Done: text(ev.Response, "id"), At: time.Now()}
 	}
 }
 
@@ -403,8 +402,9 @@ func (o *output) announced(ev *realtime.Event) {
 	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
 		return
 	}
+	isThis := func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }
 	a := o.find(ev.ResponseID)
-	if a != nil && slices.ContainsFunc(a.parts, func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }) {
+	if a != nil && slices.ContainsFunc(a.parts, isThis) {
 		return
 	}
 	var where struct {
@@ -467,7 +467,8 @@ func (o *output) stopped(response string) {
 func (o *output) finish(response string) {
 	if response == o.playing {
 		o.flush()
-		o.bytes, o.playing, o.cut = o.bytes[:0], "", false
+		o.bytes = o.bytes[:0]
+		o.playing, o.cut = "", false
 	}
 	if a := o.find(response); a != nil {
 		a.heard = true
@@ -522,7 +523,7 @@ func (o *output) sendEnd(a *answer) {
 	o.hold(-len(first.data))
 	o.to.event(first.data)
 	if first.item == "" {
-		o.last = Told{Done: a.response, At: time.Now()}
+		o.last = Sent{Done: a.response, At: time.Now()}
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// MaxEvent is the largest event in bytes, either way.
+const MaxEvent = 4 << 20
+
 const (
 	// highWater is how many bytes of events wait before Send does.
 	highWater = 1 << 20
@@ -107,7 +110,8 @@ func (q *queue) overflows() bool {
 func (q *queue) giveUp(slow func()) {
 	q.gaveUp.Do(func() {
 		q.mu.Lock()
-		q.closed, q.items, q.bytes, q.ms = true, nil, 0, 0
+		q.closed, q.items = true, nil
+		q.bytes, q.ms = 0, 0
 		q.mu.Unlock()
 		if slow != nil {
 			go slow() // it may wait for the call, which may wait for us

@@ -3,6 +3,7 @@ package wsserver
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -19,7 +20,8 @@ const (
 	freeBytes = 64 << 10
 )
 
-// Serve runs the connection on a socket, which it closes, until either side ends it. It must be called once, or Abandon.
+// Serve runs the connection on a socket, which it closes, until either side ends it. It must be called once, or
+// Abandon.
 func (c *Conn) Serve(conn *websocket.Conn) {
 	conn.SetReadLimit(-1) // see plain.Read
 	c.serve(plain{conn})
@@ -142,3 +144,36 @@ func (c *Conn) keepAlive(s socket) {
 		}
 	}
 }
+
+// socket is a WebSocket that carries text.
+type socket interface {
+	// Read returns the next message, or how large it is if it is larger than MaxEvent.
+	Read(ctx context.Context) (data []byte, tooLarge int, err error)
+	Write(ctx context.Context, data []byte) error
+	Ping(ctx context.Context) error
+	// Close says goodbye, CloseNow does not.
+	Close() error
+	CloseNow() error
+}
+
+// plain is a socket of the library.
+type plain struct{ *websocket.Conn }
+
+func (s plain) Read(ctx context.Context) (data []byte, tooLarge int, err error) {
+	_, r, err := s.Reader(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	data, err = io.ReadAll(io.LimitReader(r, MaxEvent+1))
+	if err != nil || len(data) <= MaxEvent {
+		return data, 0, err
+	}
+	rest, err := io.Copy(io.Discard, r)
+	return nil, len(data) + int(rest), err
+}
+
+func (s plain) Write(ctx context.Context, data []byte) error {
+	return s.Conn.Write(ctx, websocket.MessageText, data)
+}
+
+func (s plain) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }

@@ -256,3 +256,38 @@ func (a *Addresses) checkHost(host string) (string, error) {
 	}
 	return host, nil
 }
+
+// Refusal says why a request is blocked, in words for whoever asked for it. It does not contain the
+// address to which a name resolved, because that would reveal a private network.
+type Refusal struct{ reason string } //nolint:errname // it is shown as a result, too
+
+func (r *Refusal) Error() string { return r.reason }
+
+// Refuse returns a Refusal with a reason, formatted as by fmt.Sprintf.
+func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
+
+// connectTimeout limits the time to connect and that of the TLS handshake.
+const connectTimeout = 10 * time.Second
+
+// RoundTripper returns what makes requests that keep the rules, with all that their URLs say, for clients that follow
+// redirects by themselves.
+func (a *Addresses) RoundTripper() http.RoundTripper {
+	return roundTripper{a, a.Transport(connectTimeout, nil)}
+}
+
+type roundTripper struct {
+	addresses *Addresses
+	transport *http.Transport
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
+	to := *request.URL
+	if err := r.addresses.CheckURL(&to); err != nil {
+		return nil, err
+	}
+	return r.transport.RoundTrip(request)
+}
+
+// CloseIdleConnections is called by [http.Client].
+func (r roundTripper) CloseIdleConnections() { r.transport.CloseIdleConnections() }

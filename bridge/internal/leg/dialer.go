@@ -42,9 +42,9 @@ type Dialer struct {
 	Ended func(rec records.Leg, route session.Route, length time.Duration, reported bool)
 	// HungUp records a session that was hung up after its record was saved.
 	HungUp func(callID string, generation int64)
-	// Told returns what a client is told about a dial that failed; nil tells nothing.
-	Told func(error) realtime.Error
-	Post Post
+	// Refusal returns what a client is told about a dial that failed; nil tells nothing.
+	Refusal func(error) realtime.Error
+	Post    Post
 	// Reached gets the steps of the first session's connection.
 	Reached func(media.Step)
 	Log     *slog.Logger
@@ -220,8 +220,8 @@ func (l *Session) hangUp() (late func()) {
 // failed returns the input for a dial that failed. It is fatal if the upstream will refuse further sessions, too.
 func (d *Dialer) failed(gen int, err error) session.UpstreamDialFailed {
 	in := session.UpstreamDialFailed{Gen: gen, Err: err}
-	if d.Told != nil {
-		in.Told = d.Told(err)
+	if d.Refusal != nil {
+		in.Refusal = d.Refusal(err)
 	}
 	if e, ok := errors.AsType[*realtime.APIError](err); ok {
 		refusal := realtime.Error{Type: e.Type, Code: e.Code}

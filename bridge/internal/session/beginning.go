@@ -50,7 +50,7 @@ func (s *State) dialFailed(in UpstreamDialFailed) {
 	}
 	s.log(slog.LevelWarn, "call without an upstream session", "error", in.Err)
 	s.up.gone = true
-	s.sendError(in.Told)
+	s.sendError(in.Refusal)
 	if _, refused := errors.AsType[*realtime.APIError](in.Err); refused {
 		s.giveUp(EndUpstreamRefused)
 		return

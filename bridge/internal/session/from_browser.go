@@ -118,9 +118,9 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		}
 		s.settings.keepFixed(fields)
 		batch, onItsWay := s.tools.onItsWay()
-		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay, in.Told)
+		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay, in.Sent)
 	case realtime.TypeResponseCancel:
-		s.cancelAnswer(ev, in.Told)
+		s.cancelAnswer(ev, in.Sent)
 	case realtime.TypeOutputBufferClear:
 		if s.up.can.OutputBuffer {
 			s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
@@ -150,7 +150,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.deleteItem(ev, in)
 	default:
 		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
-			s.truncate(ev, in.Told)
+			s.truncate(ev, in.Sent)
 			return
 		}
 		s.refuseType(ev)
@@ -170,7 +170,7 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 			fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
-	if r := it.message.of(); r != nil && slices.Contains(in.Told.Held, r.id) { // an answer of which nothing was heard
+	if r := it.message.of(); r != nil && slices.Contains(in.Sent.Pending, r.id) { // an answer of which nothing was heard
 		s.silence(r.id, realtime.TypeOutputBufferClear)
 	}
 	if m := it.message; m != nil && m.item == it {
@@ -189,7 +189,7 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it,
 // or has cut the answer shorter on its own, the answer is ours.
-func (s *State) truncate(ev realtime.Event, told Told) {
+func (s *State) truncate(ev realtime.Event, sent Sent) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id",
@@ -201,7 +201,7 @@ func (s *State) truncate(ev realtime.Event, told Told) {
 		return
 	}
 	m, heard := it.message, ev.AudioEndMS
-	if r := m.response; r != nil && slices.Contains(told.Held, r.id) {
+	if r := m.response; r != nil && slices.Contains(sent.Pending, r.id) {
 		s.silence(r.id, realtime.TypeOutputBufferClear)
 	}
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
@@ -230,12 +230,12 @@ func (s *State) tellTruncated(it *item, heard int64) {
 // if they are complete; an answer that it was not told of is not meant. One that has ended while the client's event was
 // on its way is as the client wants it, so no error says that there is none: the upstream and a client stop for the same
 // speech.
-func (s *State) cancelAnswer(ev realtime.Event, told Told) {
-	meant := slices.DeleteFunc(slices.Clone(told.Held),
+func (s *State) cancelAnswer(ev realtime.Event, sent Sent) {
+	meant := slices.DeleteFunc(slices.Clone(sent.Pending),
 		func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
 	switch {
 	case len(meant) > 0:
-	case s.answers.justEnded(told):
+	case s.answers.justEnded(sent):
 		s.up.cancel(ev.ResponseID)
 		return
 	default:

@@ -37,11 +37,11 @@ type Said struct {
 	Late time.Duration
 }
 
-// Told is what a client may believe of the answers, since it follows what it was sent: wsserver.Told.
-type Told struct {
-	Held []string
-	Done string
-	At   time.Time
+// Sent is how far the client was sent the answers, which is what it knows of them: wsserver.Sent.
+type Sent struct {
+	Pending []string
+	Done    string
+	At      time.Time
 }
 
 type (
@@ -62,7 +62,7 @@ type (
 		Images    []Image
 		BadImage  string
 		MessageID string
-		Told      Told
+		Sent      Sent
 		// Server means that it comes from an application's server, which may do more.
 		Server bool
 		// Taken is closed once the event was taken; it may be nil.
@@ -109,8 +109,8 @@ type (
 		// RetryAfter is how long the upstream asks to wait.
 		RetryAfter time.Duration
 		Err        error
-		// Told is what a client is told, if the call cannot begin without this session.
-		Told realtime.Error
+		// Refusal is what a client is told, if the call cannot begin without this session.
+		Refusal realtime.Error
 	}
 	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent
 	// what the caller had said before.

@@ -240,7 +240,7 @@ func (c *scripted) play(line string) {
 		case rest == "caught up":
 			c.reduce(HeldSent{gen})
 		case rest == "refused", rest == "fatal":
-			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: &realtime.APIError{Status: 503}, Told: realtime.Error{Type: "upstream_error", Code: "refused", Message: "No."}})
+			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: &realtime.APIError{Status: 503}, Refusal: realtime.Error{Type: "upstream_error", Code: "refused", Message: "No."}})
 		case strings.HasPrefix(rest, "refused for "):
 			wait, err := time.ParseDuration(strings.TrimPrefix(rest, "refused for "))
 			if err != nil {
@@ -273,12 +273,12 @@ func (c *scripted) play(line string) {
 	case verb == "br", verb == "server":
 		in := BrowserEvent{Gen: c.s.browserLeg.gen, Server: verb == "server"}
 		if held, ok := strings.CutPrefix(rest, "holding "); ok {
-			in.Told.Held = []string{held[:strings.IndexByte(held, ' ')]}
-			rest = held[len(in.Told.Held[0])+1:]
+			in.Sent.Pending = []string{held[:strings.IndexByte(held, ' ')]}
+			rest = held[len(in.Sent.Pending[0])+1:]
 		}
 		if told, ok := strings.CutPrefix(rest, "told "); ok {
-			in.Told.Done, in.Told.At = told[:strings.IndexByte(told, ' ')], c.now
-			rest = told[len(in.Told.Done)+1:]
+			in.Sent.Done, in.Sent.At = told[:strings.IndexByte(told, ' ')], c.now
+			rest = told[len(in.Sent.Done)+1:]
 		}
 		in.Data = []byte(rest)
 		c.reduce(in)

@@ -379,16 +379,16 @@ const codeActiveResponse = "conversation_already_has_active_response"
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
 // for awaitClientCreate, and batch the response whose tools those are.
 func (q *responses) clientWantsAnswer(
-	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, told Told,
+	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, sent Sent,
 ) {
 	q.serverAsksBy = time.Time{}
-	if expected := q.clientCreate && !q.createIsLate(told); expected {
+	if expected := q.clientCreate && !q.createIsLate(sent); expected {
 		q.clientCreate = false
 		if q.create == nil && (len(q.needs) > 0 || onItsWay) && len(fields) > 0 { // it is not asked for yet
 			q.need(need{batch: batch, response: fields, eventIDs: []string{eventID}})
 			return
 		}
-		if q.answeredAll() && !onItsWay && len(told.Held) == 0 && (told.Done == "" || told.Done == q.newest) {
+		if q.answeredAll() && !onItsWay && len(sent.Pending) == 0 && (sent.Done == "" || sent.Done == q.newest) {
 			q.tellEmpty(eventID, fields)
 		}
 		return
@@ -418,21 +418,21 @@ func (q *responses) awaitClientCreate(onItsWay bool) {
 // createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must
 // ask for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard
 // its sound.
-func (q *responses) createIsLate(told Told) bool {
+func (q *responses) createIsLate(sent Sent) bool {
 	before := func(id string) bool {
 		r := q.byID[id]
 		return r != nil && !r.record.CreatedAt.After(q.repliedAt)
 	}
 	last := q.repliedAt
-	if before(told.Done) && told.At.After(last) {
-		last = told.At
+	if before(sent.Done) && sent.At.After(last) {
+		last = sent.At
 	}
-	return !last.IsZero() && !slices.ContainsFunc(told.Held, before) && q.now.After(last.Add(clientCreateWait))
+	return !last.IsZero() && !slices.ContainsFunc(sent.Pending, before) && q.now.After(last.Add(clientCreateWait))
 }
 
 // justEnded reports whether a client may not have read yet that the last answer has ended.
-func (q *responses) justEnded(told Told) bool {
-	last, r := told.At, q.byID[q.newest]
+func (q *responses) justEnded(sent Sent) bool {
+	last, r := sent.At, q.byID[q.newest]
 	if r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
 		last = *r.record.FinishedAt
 	}

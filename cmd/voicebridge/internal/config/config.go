@@ -1,5 +1,5 @@
-// Package config holds what an operator can configure: names, defaults, sources and validation. Each setting is declared
-// once, as a field; declared.go says how.
+// Package config holds what an operator can configure: names, defaults, sources and validation. Each setting is
+// declared once, as a field; declared.go says how.
 package config
 
 import (
@@ -27,9 +27,9 @@ type Config struct {
 	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080" format:"address"`
 
-	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them can take
-	// a socket for its calls. Empty: the address that it listens on; if that is every address, the one by which this machine
-	// reaches the database, or else its first private one.
+	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them
+	// can take a socket for its calls. Empty: the address that it listens on; if that is every address, the one by which
+	// this machine reaches the database, or else its first private one.
 	PrivateURL string `yaml:"private_url" format:"url"`
 
 	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
@@ -37,28 +37,29 @@ type Config struct {
 	// How the database is used.
 	Database persistence.Options `yaml:"database"`
 
-	// Origins besides our own whose pages may use the API, such as https://app.example.org. Behind a proxy: the address that
-	// browsers use.
+	// Origins besides our own whose pages may use the API, such as https://app.example.org. Behind a proxy: the address
+	// that browsers use.
 	AllowedOrigins []string `yaml:"allowed_origins" format:"origin"`
 	// Addresses or networks of proxies whose X-Forwarded-For is trusted, besides this machine.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
 	// JWT is how JWTs are verified; Auth adds the secrets.
 	JWT access.Auth `yaml:",inline"`
 
-	// What calls talk to first: the name of one of upstreams, or a profile with its usual key, such as xai with XAI_API_KEY.
-	// Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
+	// What calls talk to first: the name of one of upstreams, or a profile with its usual key, such as xai with
+	// XAI_API_KEY. Empty: openai if OPENAI_API_KEY is set, else the built-in simulator.
 	Upstream string `yaml:"upstream" max:"32"`
 	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
 	OpenAIBaseURL string   `yaml:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
 	Realtime      Realtime `yaml:"realtime"`
 	// GPT-Live: who does the work that the voice delegates. docs/live.md.
 	Live Live `yaml:"live"`
-	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first. The
-	// settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
+	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first.
+	// The settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
 	Upstreams []Upstream `yaml:"upstreams"`
 	// Named sets of settings, as assistants that all owners may use and none may change, in the form of the API, such as
-	// `{id: support, name: Support, instructions: "You help {{user}}.", voice: {voice: cedar}}`. With http_tools also secret_env,
-	// the variable that holds the secret (whsec_…) that signs their requests. docs/assistants.md has the fields.
+	// `{id: support, name: Support, instructions: "You help {{user}}.", voice: {voice: cedar}}`. With http_tools also
+	// secret_env, the variable that holds the secret (whsec_…) that signs their requests. docs/assistants.md has the
+	// fields.
 	Assistants []map[string]any `yaml:"assistants"`
 	Calls      bridge.Limits    `yaml:"calls"`
 	Budget     bridge.Budget    `yaml:"budget,flow"`
@@ -72,7 +73,8 @@ type Config struct {
 	TURN       TURN            `yaml:"turn,flow"`
 	TLS        TLS             `yaml:"tls"`
 
-	// File that lists MCP servers in the form that desktop clients use; each serves all owners, unless it says otherwise. Empty: mcp.json if it exists.
+	// File that lists MCP servers in the form that desktop clients use; each serves all owners, unless it says otherwise.
+	// Empty: mcp.json if it exists.
 	MCPConfig     string        `yaml:"mcp_config"`
 	Tools         Tools         `yaml:"tools"`
 	Conversations Conversations `yaml:"conversations"`
@@ -93,8 +95,8 @@ type Config struct {
 	Log    Log                   `yaml:"log,flow"`
 	// How long running calls and requests may take to end when the process is stopped.
 	Shutdown time.Duration `yaml:"shutdown_seconds" default:"10" min:"1" max:"600"`
-	// What models cost, in US dollars. The program knows the list prices of common models; entries here override them. Without
-	// a price, the cost is unknown and budgets have no effect. Entries look like this:
+	// What models cost, in US dollars. The program knows the list prices of common models; entries here override them.
+	// Without a price, the cost is unknown and budgets have no effect. Entries look like this:
 	//
 	//	{model: gpt-realtime-2.1, input: 4, cached_input: 0.4, audio_input: 32, cached_audio_input: 0.4, output: 16, audio_output: 64}
 	//	{model: gpt-transcribe, minute: 0.0045}
@@ -167,13 +169,15 @@ type Text struct {
 	Provider string `yaml:"provider" enum:",openai,anthropic,google,ollama,simulator" env:"VOICEBRIDGE_TEXT_PROVIDER"`
 	// Empty: a default for the provider.
 	Model string `yaml:"model" env:"VOICEBRIDGE_TEXT_MODEL"`
-	// OpenAI's API for text: `responses`, or `chat` for Chat Completions. Empty: `responses` for OpenAI itself, `chat` for a
-	// compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without reasoning.
+	// OpenAI's API for text: `responses`, or `chat` for Chat Completions. Empty: `responses` for OpenAI itself, `chat` for
+	// a compatible server at openai_base_url. By Chat Completions, gpt-5.6 and later models call tools only without
+	// reasoning.
 	OpenAIAPI     string `yaml:"openai_api" enum:",responses,chat"`
 	chat.Settings `yaml:",inline"`
-	// What models accept, where the program does not know it, such as those of a compatible server. It knows common models by
-	// their names; the first entry here that fits a name comes before that. What a model refuses beyond that is left out of the
-	// next requests, until the server is restarted; the log and the answer's metadata.without say so once. Entries look like this:
+	// What models accept, where the program does not know it, such as those of a compatible server. It knows common models
+	// by their names; the first entry here that fits a name comes before that. What a model refuses beyond that is left
+	// out of the next requests, until the server is restarted; the log and the answer's metadata.without say so once.
+	// Entries look like this:
 	//
 	//	{model: "qwen*", no_images: true, context_tokens: 8192}
 	Accepts []TextAccepts `yaml:"accepts"`
@@ -225,7 +229,8 @@ type Realtime struct {
 	CallBody string `yaml:"call_body" default:"form" enum:"form,json"`
 }
 
-// TLS is https without a proxy, with a certificate from files, which are PEM and must match. Renewed files are picked up.
+// TLS is https without a proxy, with a certificate from files, which are PEM and must match. Renewed files are picked
+// up.
 type TLS struct {
 	// The certificate with its chain.
 	CertFile string `yaml:"cert_file"`
@@ -233,8 +238,8 @@ type TLS struct {
 	KeyFile string `yaml:"key_file"`
 }
 
-// TURN are servers that share VOICEBRIDGE_TURN_SECRET with us (static-auth-secret of coturn): browsers get a password that is
-// valid for ttl_minutes.
+// TURN are servers that share VOICEBRIDGE_TURN_SECRET with us (static-auth-secret of coturn): browsers get a password
+// that is valid for ttl_minutes.
 type TURN struct {
 	// Such as turn:turn.example.org:3478.
 	URLs []string `yaml:"urls" format:"turn"`
@@ -248,8 +253,8 @@ type Conversations struct {
 	AutoGenerateTitles bool `yaml:"auto_generate_titles" default:"true"`
 	// How long a thread is kept after its last change; 0: forever.
 	RetentionDays int `yaml:"retention_days" min:"0" max:"36500"`
-	// Whether a turn of `useChat` ends when its client goes away: `stop()` then ends it without `POST …/interrupt`, and after a
-	// reload there is nothing to resume. Otherwise the turn goes on, and gives way to the next message.
+	// Whether a turn of `useChat` ends when its client goes away: `stop()` then ends it without `POST …/interrupt`, and
+	// after a reload there is nothing to resume. Otherwise the turn goes on, and gives way to the next message.
 	StopWithReader bool `yaml:"stop_with_reader"`
 	// What happens to messages typed while the assistant is busy. Without enabled they wait until the user sends them.
 	Queue   queue.Config `yaml:"queue,flow"`
@@ -266,19 +271,19 @@ type History struct {
 	MaxToolRounds int `yaml:"max_tool_rounds" default:"8" min:"1" max:"100"`
 }
 
-// Tools are the tools that models may call. In lists of them a pattern such as files__* means all tools of the MCP server
-// "files"; an entry that matches no tool is reported at the start.
+// Tools are the tools that models may call. In lists of them a pattern such as files__* means all tools of the MCP
+// server "files"; an entry that matches no tool is reported at the start.
 type Tools struct {
-	// artifacts: charts and tables; code: programs in a sandbox; web: search and pages; http: any request to public addresses;
-	// agent: ask_agent, by which a call asks the text model, which has all these tools.
+	// artifacts: charts and tables; code: programs in a sandbox; web: search and pages; http: any request to public
+	// addresses; agent: ask_agent, by which a call asks the text model, which has all these tools.
 	Toolkits []string `yaml:"toolkits" default:"artifacts,code,web,http,agent" enum:"artifacts,code,web,http,agent"`
 	// After this long the voice says that a tool is still running; 0: never.
 	FillerAfter      time.Duration `yaml:"filler_seconds" min:"0" max:"600"`
 	toolkit.Settings `yaml:",inline"`
 
-	// How the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp filter;
-	// where that is impossible it is not offered unless unconfined is true. Python needs bubblewrap and is off. One user's
-	// programs leave one of the max_parallel slots to others.
+	// How the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp
+	// filter; where that is impossible it is not offered unless unconfined is true. Python needs bubblewrap and is off.
+	// One user's programs leave one of the max_parallel slots to others.
 	Code code.Config `yaml:"code,flow"`
 	// What tools may reach on the network.
 	Web webtools.Config `yaml:"web"`
@@ -316,9 +321,9 @@ type Log struct {
 	Format string `yaml:"format" default:"text" enum:"text,json"`
 }
 
-// Metrics is a port for operators: /metrics for Prometheus and Go's profiles below /debug/pprof. It requires no token, so
-// nobody else should be able to reach it. Without a host, such as :9090, only this machine can. Empty: off; /metrics on the
-// main port requires a token.
+// Metrics is a port for operators: /metrics for Prometheus and Go's profiles below /debug/pprof. It requires no token,
+// so nobody else should be able to reach it. Without a host, such as :9090, only this machine can. Empty: off; /metrics
+// on the main port requires a token.
 type Metrics struct {
 	// host:port.
 	Listen string `yaml:"listen" format:"address" env:"VOICEBRIDGE_METRICS_LISTEN"`
@@ -332,18 +337,19 @@ const (
 
 // defaults are those that are too long for a tag, or that the program also uses.
 var defaults = map[string]string{
-	"openai_base_url": openAIURL, "realtime.instructions": defaultInstructions, "text.instructions": defaultTextInstructions,
+	"openai_base_url": openAIURL, "realtime.instructions": defaultInstructions,
+	"text.instructions": defaultTextInstructions,
 }
 
 // Hooks are where events are posted.
 type Hooks struct {
-	// Addresses that get the events of all owners, signed as Standard Webhooks says; owners add their own by the API. Entries look
-	// like this:
+	// Addresses that get the events of all owners, signed as Standard Webhooks says; owners add their own by the API.
+	// Entries look like this:
 	//
 	//	{url: "https://example.org/hook", events: ["call.*"], secret_env: HOOK_SECRET}
 	Endpoints []Endpoint `yaml:"endpoints"`
-	// Hosts, as host or host:port, that hooks may call although they are private, or by http. All others must be public and
-	// have https.
+	// Hosts, as host or host:port, that hooks may call although they are private, or by http. All others must be public
+	// and have https.
 	Allow []string `yaml:"allow" min:"1" max:"300"`
 }
 

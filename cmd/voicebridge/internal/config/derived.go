@@ -132,7 +132,8 @@ func (c *Log) Slog() slog.Level {
 	return level
 }
 
-// UserName returns an owner's name as far as the settings tell it: owners of tokens are called what they are there. Empty: not known.
+// UserName returns an owner's name as far as the settings tell it: owners of tokens are called what they are there.
+// Empty: not known.
 func (c *Config) UserName(owner string) string {
 	if slices.ContainsFunc(c.Secrets.Tokens, func(t access.StaticToken) bool { return t.Owner == owner }) {
 		return owner
@@ -171,8 +172,10 @@ func (c *Config) checkWeb(w *checks) {
 		have bool
 		what string
 	}{
-		webtools.ProviderSearXNG: {web.SearXNGURL != "", named(key + "searxng_url")}, webtools.ProviderExa: {s.ExaKey.IsSet(), "EXA_API_KEY"},
-		webtools.ProviderTavily: {s.TavilyKey.IsSet(), "TAVILY_API_KEY"}, webtools.ProviderBrave: {s.BraveKey.IsSet(), "BRAVE_API_KEY"},
+		webtools.ProviderSearXNG: {web.SearXNGURL != "", named(key + "searxng_url")},
+		webtools.ProviderExa:     {s.ExaKey.IsSet(), "EXA_API_KEY"},
+		webtools.ProviderTavily:  {s.TavilyKey.IsSet(), "TAVILY_API_KEY"},
+		webtools.ProviderBrave:   {s.BraveKey.IsSet(), "BRAVE_API_KEY"},
 	} {
 		if web.Provider == name && !needs.have {
 			w.wrong(key+"search", "%s needs %s", name, needs.what)

@@ -276,7 +276,10 @@ func (l *loader) readUpstreams(environ []string) {
 			u.Key = cmp.Or(u.Key, l.cfg.Secrets.OpenAIKey)
 		}
 		if u.Profile == UpstreamOpenAI && u.URL == "" && l.cfg.OpenAIBaseURL != openAIURL {
-			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + map[bool]string{true: "/realtime/calls", false: "/realtime"}[u.By() == TransportWebRTC]
+			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + "/realtime"
+			if u.By() == TransportWebRTC {
+				u.URL += "/calls"
+			}
 		}
 		if u.Profile == UpstreamLiveName && u.URL == "" {
 			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + "/live/sessions"
@@ -402,8 +405,8 @@ func (c *Config) AssistantNames() web.AssistantNames {
 	return out
 }
 
-// usual is what a profile takes that VOICEBRIDGE_UPSTREAM names by itself: the variable of its key, whether it answers nobody
-// without one, and names in the place of OpenAI's.
+// usual is what a profile takes that VOICEBRIDGE_UPSTREAM names by itself: the variable of its key, whether it answers
+// nobody without one, and names in the place of OpenAI's.
 type usual struct {
 	key                         string
 	needsKey                    bool
@@ -412,8 +415,10 @@ type usual struct {
 
 // usuals are those of the profiles whose vendors have one. Source: the vendors' pages about keys and models.
 var usuals = map[string]usual{
-	"azure":   {key: "AZURE_OPENAI_API_KEY", needsKey: true},
-	"xai":     {key: "XAI_API_KEY", needsKey: true, model: "grok-voice-latest", voice: "eve", transcription: "grok-transcribe"},
+	"azure": {key: "AZURE_OPENAI_API_KEY", needsKey: true},
+	"xai": {
+		key: "XAI_API_KEY", needsKey: true, model: "grok-voice-latest", voice: "eve", transcription: "grok-transcribe",
+	},
 	"inworld": {key: "INWORLD_API_KEY", needsKey: true},
 	"localai": {key: "LOCALAI_API_KEY"},
 	"vllm":    {key: "VLLM_API_KEY"},
@@ -422,9 +427,9 @@ var usuals = map[string]usual{
 	"live":    {key: "OPENAI_API_KEY", model: live.Model},
 }
 
-// nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and the
-// simulator need none, and the address of a WebSocket is an upstream by itself. initial are the settings of an empty
-// environment.
+// nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and
+// the simulator need none, and the address of a WebSocket is an upstream by itself. initial are the settings of an
+// empty environment.
 func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	c := &l.cfg
 	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
@@ -434,7 +439,8 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	switch {
 	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
 		c.Upstreams = []Upstream{{
-			Name: "realtime", Profile: "realtime", Transport: TransportWebSocket, URL: c.Realtime.URL, Key: c.VoiceKey(), KeyHeader: c.Realtime.APIKeyHeader,
+			Name: "realtime", Profile: "realtime", Transport: TransportWebSocket, URL: c.Realtime.URL, Key: c.VoiceKey(),
+			KeyHeader: c.Realtime.APIKeyHeader,
 		}}
 	case c.Upstream == "" || alone && (c.Upstream == UpstreamOpenAI || c.Upstream == UpstreamSimulator):
 	case listed >= 0:
@@ -493,7 +499,8 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	return u
 }
 
-// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's entries.
+// Default returns a setting's value in an empty environment as it is written, the zero value for those of a list's
+// entries.
 func (s Setting) Default() reflect.Value {
 	v := reflect.New(s.Field.Type).Elem()
 	if strings.Contains(s.Key, "[") {
@@ -516,7 +523,8 @@ func (s Setting) Default() reflect.Value {
 }
 
 // secretKey matches keys whose values are secrets.
-var secretKey = regexp.MustCompile(`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
+var secretKey = regexp.MustCompile(
+	`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
 
 // refuseSecrets notes every secret in a value of the file. Keys that are settings, such as max_tokens, are
 // exempt.
@@ -538,7 +546,8 @@ func (l *loader) refuseSecrets(path string, value any) {
 			return
 		}
 	}
-	if secretKey.MatchString(path) && !strings.HasSuffix(path, ".max_tokens") && !strings.HasSuffix(path, "_chunk_tokens") {
+	counts := strings.HasSuffix(path, ".max_tokens") || strings.HasSuffix(path, "_chunk_tokens")
+	if secretKey.MatchString(path) && !counts {
 		l.refuseSecret(path)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 const prefix = "VOICEBRIDGE_"
 
-// variables are those whose names are not derived from the path of their key. All others are VOICEBRIDGE_ and the path in
-// capitals, its parts joined by two underscores.
+// variables are those whose names are not derived from the path of their key. All others are VOICEBRIDGE_ and the path
+// in capitals, its parts joined by two underscores.
 var variables = func() map[string]string {
 	out := map[string]string{}
 	for _, s := range settings() {
@@ -104,8 +104,8 @@ func named(key string) string {
 
 // gone says of settings that earlier versions had, alone or as a group, what to do instead.
 var gone = map[string]string{
-	"tls.acme": "certificates are no longer requested by this program: remove this, and put a proxy in front that gets them, as in " +
-		"deploy/compose.yaml, or set tls.cert_file and tls.key_file",
+	"tls.acme": "certificates are no longer requested by this program: remove this, and put a proxy in front that gets " +
+		"them, as in deploy/compose.yaml, or set tls.cert_file and tls.key_file",
 }
 
 // noSetting says what is wrong with a key that is none. written returns another as it is written in the same place.

@@ -37,7 +37,10 @@ const PricesRead = "2026-11-22"
 // Source: the model pages of developers.openai.com, platform.claude.com and ai.google.dev.
 func shippedPrices() []Price {
 	voice := func(model string, input, cached, output, audioIn, audioCached, audioOut float64) Price {
-		return Price{Model: model, Input: input, CachedInput: &cached, Output: output, AudioInput: &audioIn, CachedAudio: &audioCached, AudioOutput: &audioOut}
+		return Price{
+			Model: model, Input: input, CachedInput: &cached, Output: output, AudioInput: &audioIn, CachedAudio: &audioCached,
+			AudioOutput: &audioOut,
+		}
 	}
 	text := func(model string, input, cached, output float64) Price {
 		return Price{Model: model, Input: input, CachedInput: &cached, Output: output}

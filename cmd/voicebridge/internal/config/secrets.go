@@ -67,7 +67,8 @@ func parseTokens(s *Secrets, v string) error {
 		case checkKey(token) != nil:
 			problems = append(problems, fmt.Errorf("entry %d: the token contains characters that cannot be sent", i+1))
 		case len(token) < access.MinToken:
-			problems = append(problems, fmt.Errorf("entry %d: a token of fewer than %d characters could be guessed", i+1, access.MinToken))
+			problems = append(problems, fmt.Errorf(
+				"entry %d: a token of fewer than %d characters could be guessed", i+1, access.MinToken))
 		case seen[token]:
 			problems = append(problems, fmt.Errorf("entry %d repeats the token of another entry", i+1))
 		default:
@@ -106,7 +107,9 @@ func parseICEServers(s *Secrets, v string) error {
 		return errors.New(`it must be JSON of the form [{"urls":["turn:…"],"username":"…","credential":"…"}]`)
 	}
 	for _, i := range list {
-		s.ICEServers = append(s.ICEServers, web.ICEServer{URLs: i.URLs, Username: i.Username, Credential: access.NewSecret(i.Credential)})
+		s.ICEServers = append(s.ICEServers, web.ICEServer{
+			URLs: i.URLs, Username: i.Username, Credential: access.NewSecret(i.Credential),
+		})
 	}
 	return checkICEServers(s.ICEServers)
 }

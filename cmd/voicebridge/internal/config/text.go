@@ -58,8 +58,9 @@ func (c *Config) TextRules() []llm.Rule {
 	var rules []llm.Rule
 	for _, a := range c.Text.Accepts {
 		rules = append(rules, llm.Rule{Models: []string{strings.ToLower(a.Model)}, Accepts: llm.Accepts{
-			NoTools: a.NoTools, NoImages: a.NoImages, NoTemperature: a.NoTemperature, NoTopP: a.NoTopP, NoStreamOptions: a.NoStreamOptions,
-			NoReasoning: a.NoReasoning, QuietWithTools: a.QuietWithTools, NewLimit: a.NewLimit, ContextTokens: a.ContextTokens,
+			NoTools: a.NoTools, NoImages: a.NoImages, NoTemperature: a.NoTemperature, NoTopP: a.NoTopP,
+			NoStreamOptions: a.NoStreamOptions, NoReasoning: a.NoReasoning, QuietWithTools: a.QuietWithTools,
+			NewLimit: a.NewLimit, ContextTokens: a.ContextTokens,
 		}})
 	}
 	return rules
@@ -76,7 +77,9 @@ func (c *Config) IsOpenAI() bool {
 
 // checkText checks the settings of text.
 func (c *Config) checkText(w *checks) {
-	keys := map[string]string{ProviderOpenAI: "OPENAI_API_KEY", ProviderAnthropic: "ANTHROPIC_API_KEY", ProviderGoogle: "GEMINI_API_KEY"}
+	keys := map[string]string{
+		ProviderOpenAI: "OPENAI_API_KEY", ProviderAnthropic: "ANTHROPIC_API_KEY", ProviderGoogle: "GEMINI_API_KEY",
+	}
 	if name, ok := keys[c.Text.Provider]; ok && !slices.Contains(c.TextProviders(), c.Text.Provider) {
 		w.wrong("text.provider", "%s needs %s", c.Text.Provider, name)
 	}

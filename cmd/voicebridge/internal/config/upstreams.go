@@ -37,8 +37,8 @@ type Upstream struct {
 	RateOut int `yaml:"rate_out" min:"0" max:"48000"`
 	// How sessions are written. Empty: as in the profile.
 	Shape string `yaml:"shape" enum:",ga,beta"`
-	// How it is told what was said before: one item for each message, one for all, or as part of the instructions. Empty: as in
-	// the profile.
+	// How it is told what was said before: one item for each message, one for all, or as part of the instructions. Empty:
+	// as in the profile.
 	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
 	HeadersEnv string `yaml:"headers_env" format:"variable"`
@@ -54,8 +54,8 @@ type Upstream struct {
 
 // Live is who does what the voice of GPT-Live delegates.
 type Live struct {
-	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model for text and with
-	// its tools.
+	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model
+	// for text and with its tools.
 	Delegate live.Delegate `yaml:"delegate" default:"responses" enum:"responses,chat"`
 	// Of responses: the model that does the work.
 	Model string `yaml:"model" default:"gpt-6-luna" min:"1" max:"200"`
@@ -141,7 +141,9 @@ func (u *Upstream) Settled() ws.Profile {
 
 // Client returns a client of its sessions by WebSocket; model is that of other upstreams.
 func (u *Upstream) Client(model string) *ws.Client {
-	c := &ws.Client{Profile: u.Settled(), URL: u.URL, APIKey: u.Key.Reveal(), Model: cmp.Or(u.Model, model), Header: http.Header{}}
+	c := &ws.Client{
+		Profile: u.Settled(), URL: u.URL, APIKey: u.Key.Reveal(), Model: cmp.Or(u.Model, model), Header: http.Header{},
+	}
 	for name, value := range u.Headers {
 		c.Header.Set(name, value.Reveal())
 	}

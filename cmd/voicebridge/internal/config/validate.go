@@ -66,9 +66,12 @@ func (c *Config) checkDatabase(w *checks) {
 }
 
 func (c *Config) checkNetwork(w *checks, offline bool) {
-	if host, err := splitAddress(c.Listen); err == nil && !offline && !IsLoopback(host) && !c.Auth().Required() && !c.Secrets.badTokens {
-		w.wrong("listen", "%s can be reached from other machines, so callers must prove who they are: set VOICEBRIDGE_API_TOKENS=owner:token "+
-			"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)
+	host, err := splitAddress(c.Listen)
+	open := err == nil && !IsLoopback(host) && !c.Auth().Required()
+	if open && !offline && !c.Secrets.badTokens {
+		w.wrong("listen",
+			"%s can be reached from other machines, so callers must prove who they are: set VOICEBRIDGE_API_TOKENS=owner:token "+
+				"(or VOICEBRIDGE_JWT_SECRET, or VOICEBRIDGE_JWT_JWKS_URL), or listen on 127.0.0.1", c.Listen)
 	}
 	// The secret that signs is not known yet.
 	if err := (access.Auth{Tokens: c.Secrets.Tokens, Secret: access.NewSecret("-")}).Validate(); err != nil {
@@ -97,7 +100,8 @@ func (c *Config) checkICE(w *checks) {
 }
 
 func (c *Config) checkUpstream(w *checks) {
-	if c.Upstream == UpstreamOpenAI && !c.Secrets.OpenAIKey.IsSet() && !c.Secrets.RealtimeKey.IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == "" {
+	hasKey := c.Secrets.OpenAIKey.IsSet() || c.Secrets.RealtimeKey.IsSet()
+	if c.Upstream == UpstreamOpenAI && !hasKey && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == "" {
 		w.wrong("upstream", "openai needs OPENAI_API_KEY")
 	}
 	if unknown := assistant.UnknownPlaceholder(c.Realtime.Instructions); unknown != "" {
@@ -179,7 +183,8 @@ func (c *Config) checkServing(w *checks) {
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		w.wrong("tls.cert_file", "it and tls.key_file belong together")
 	}
-	if _, port, _ := net.SplitHostPort(c.Metrics.Listen); c.Metrics.Listen != "" && port != "0" && c.MetricsAddress() == c.Listen {
+	_, port, _ := net.SplitHostPort(c.Metrics.Listen)
+	if c.Metrics.Listen != "" && port != "0" && c.MetricsAddress() == c.Listen {
 		w.wrong("metrics.listen", "the page and the API already use this address")
 	}
 	switch {

@@ -60,8 +60,9 @@ func (d *doctor) database(ctx context.Context) {
 		}
 	}
 	if store.Pooled() {
-		d.say(warning, aboutDatabase, "%s is behind a pooler, such as PgBouncer: that works, but changes by other processes are polled twice a second, because no "+
-			"notifications come through it; connect to the server itself if you can", name)
+		d.say(warning, aboutDatabase,
+			"%s is behind a pooler, such as PgBouncer: that works, but changes by other processes are polled twice a second, "+
+				"because no notifications come through it; connect to the server itself if you can", name)
 	}
 	if err := store.Ping(ctx); err != nil {
 		d.say(warning, aboutDatabase, "%s can be opened but has no tables yet: the first start creates them (%v)", name, err)
@@ -69,13 +70,16 @@ func (d *doctor) database(ctx context.Context) {
 	}
 	// Only now it is certain that the file is a database of ours.
 	if info, err := os.Stat(path); isFile && err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		d.say(warning, aboutDatabase, "other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
+		d.say(warning, aboutDatabase,
+			"other users of this machine can read %s, which holds conversations: chmod 600 %s", path, path)
 	}
 	switch outdated, err := store.Outdated(ctx); {
 	case err != nil:
 		d.say(problem, aboutDatabase, "%s: %v", name, err)
 	case outdated:
-		d.say(warning, aboutDatabase, "%s can be opened, but an older version made its tables: the next start, or voicebridge migrate, brings them up to date", name)
+		d.say(warning, aboutDatabase,
+			"%s can be opened, but an older version made its tables: the next start, or voicebridge migrate, brings them up "+
+				"to date", name)
 	default:
 		d.say(fine, aboutDatabase, "%s can be opened and has its tables", name)
 	}
@@ -86,14 +90,17 @@ func (d *doctor) database(ctx context.Context) {
 func (d *doctor) spool() {
 	folder := filepath.Join("data", "spool")
 	if err := canWrite(folder); err != nil {
-		d.say(warning, aboutDatabase, "the folder %s in the working folder cannot be written, so what is said while the database is away is kept in memory only (%v)", folder, err)
+		d.say(warning, aboutDatabase,
+			"the folder %s in the working folder cannot be written, so what is said while the database is away is kept in "+
+				"memory only (%v)", folder, err)
 	}
 }
 
 // newFile reports whether a start could create the database file.
 func (d *doctor) newFile(path string) {
 	if err := canWrite(filepath.Dir(path)); err != nil {
-		d.say(problem, aboutDatabase, "%s does not exist and cannot be created: choose another path with DATABASE_URL (%v)", path, err)
+		d.say(problem, aboutDatabase,
+			"%s does not exist and cannot be created: choose another path with DATABASE_URL (%v)", path, err)
 		return
 	}
 	d.say(fine, aboutDatabase, "%s does not exist yet: the first start creates it", path)

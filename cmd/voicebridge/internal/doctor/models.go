@@ -43,7 +43,8 @@ func (d *doctor) calls(ctx context.Context) {
 	}
 	status, body, err := get(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
 	if err != nil {
-		d.say(problem, aboutBase(c), "%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
+		d.say(problem, aboutBase(c),
+			"%s does not answer: is it reachable, and is OPENAI_BASE_URL right? (%v)", c.OpenAIBaseURL, err)
 		return
 	}
 	d.report(judgeModels(c, status, body))
@@ -64,7 +65,8 @@ func (d *doctor) shutdowns(about string, body []byte) {
 	_ = json.Unmarshal(body, &list) // what cannot be read has been reported
 	used := map[string]string{c.TextModel(config.ProviderOpenAI): "VOICEBRIDGE_TEXT_MODEL"}
 	if callsGoToBase(c) {
-		used[c.Realtime.Model], used[c.Realtime.TranscriptionModel] = "VOICEBRIDGE_REALTIME_MODEL", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"
+		used[c.Realtime.Model] = "VOICEBRIDGE_REALTIME_MODEL"
+		used[c.Realtime.TranscriptionModel] = "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"
 	}
 	for _, m := range list.Data {
 		if variable := used[m.ID]; variable != "" && m.ShutdownDate != "" {
@@ -108,7 +110,9 @@ func (d *doctor) callsRoute(ctx context.Context) {
 	case err != nil:
 		d.say(problem, about, "%s does not answer: is VOICEBRIDGE_REALTIME_URL right? (%v)", address, err)
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		d.say(problem, about, "%s refuses the key (%d): check VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER", address, status)
+		d.say(problem, about,
+			"%s refuses the key (%d): check VOICEBRIDGE_REALTIME_API_KEY and VOICEBRIDGE_REALTIME_API_KEY_HEADER",
+			address, status)
 	default:
 		d.say(fine, about, "%s answers (%d)", address, status)
 	}
@@ -168,7 +172,8 @@ func (d *doctor) prices(context.Context) {
 	}
 	for _, u := range c.Upstreams {
 		if !u.BuiltIn() {
-			models = append(models, cmp.Or(u.Model, c.Realtime.Model), cmp.Or(u.TranscriptionModel, c.Realtime.TranscriptionModel))
+			models = append(models, cmp.Or(u.Model, c.Realtime.Model))
+			models = append(models, cmp.Or(u.TranscriptionModel, c.Realtime.TranscriptionModel))
 		}
 	}
 	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
@@ -183,11 +188,14 @@ func (d *doctor) prices(context.Context) {
 			unknown = append(unknown, model)
 		} else if unit := c.UnpricedUnit(model); unit != "" {
 			known = false
-			d.say(warning, about, "the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in which its usage arrives", model, unit)
+			d.say(warning, about,
+				"the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in "+
+					"which its usage arrives", model, unit)
 		}
 	}
 	if len(unknown) > 0 {
-		d.say(warning, about, "the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
+		d.say(warning, about,
+			"the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
 	} else if known {
 		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
 	}
@@ -209,7 +217,8 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 		return say(warning, "answers that the key's limit or credit is used up (%d)", status)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
 		// Compatible servers need not have a list.
-		return say(warning, "answers, but has no list of models (%d): try it to find out whether OPENAI_BASE_URL is right", status)
+		return say(warning,
+			"answers, but has no list of models (%d): try it to find out whether OPENAI_BASE_URL is right", status)
 	case status != http.StatusOK:
 		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
 	}
@@ -222,10 +231,13 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 		ids[m.ID] = true
 	}
 	if callsGoToBase(c) && len(ids) > 0 && !ids[c.Realtime.Model] {
-		return say(warning, "does not offer %s to this key: choose another model with VOICEBRIDGE_REALTIME_MODEL", c.Realtime.Model)
+		return say(warning,
+			"does not offer %s to this key: choose another model with VOICEBRIDGE_REALTIME_MODEL", c.Realtime.Model)
 	}
-	if model := c.TextModel(config.ProviderOpenAI); c.TextProvider() == config.ProviderOpenAI && len(ids) > 0 && !ids[model] {
-		return say(warning, "does not offer %s to this key: choose another model for typed messages with VOICEBRIDGE_TEXT_MODEL", model)
+	model := c.TextModel(config.ProviderOpenAI)
+	if c.TextProvider() == config.ProviderOpenAI && len(ids) > 0 && !ids[model] {
+		return say(warning,
+			"does not offer %s to this key: choose another model for typed messages with VOICEBRIDGE_TEXT_MODEL", model)
 	}
 	if !callsGoToBase(c) {
 		return say(fine, "answers and takes the key")
@@ -243,7 +255,8 @@ func (d *doctor) typing(ctx context.Context) {
 		return
 	}
 	others := slices.DeleteFunc(c.TextProviders(), func(p string) bool { return p == name })
-	d.say(fine, about, "they go to %s, to the model %s; also configured: %s", name, c.TextModel(name), strings.Join(others, ", "))
+	d.say(fine, about,
+		"they go to %s, to the model %s; also configured: %s", name, c.TextModel(name), strings.Join(others, ", "))
 	for _, name := range c.TextProviders() {
 		if of, ok := providers[name]; ok {
 			d.provider(ctx, name, of(c))

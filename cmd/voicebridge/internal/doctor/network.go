@@ -46,7 +46,9 @@ func withKey(name string, key access.Secret) http.Header {
 }
 
 // askBy is ask through the given transport.
-func askBy(ctx context.Context, by *http.Transport, address string, header http.Header) (status int, body []byte, err error) {
+func askBy(
+	ctx context.Context, by *http.Transport, address string, header http.Header,
+) (status int, body []byte, err error) {
 	client := &http.Client{
 		Timeout: answerTimeout, Transport: by,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -90,7 +92,8 @@ func (d *doctor) listening(ctx context.Context) {
 		d.say(fine, aboutListening, "a voicebridge is already running on %s", d.cfg.Listen)
 		return
 	}
-	d.say(problem, aboutListening, "%s cannot be used: choose another with --listen or VOICEBRIDGE_LISTEN (%v)", d.cfg.Listen, err)
+	d.say(problem, aboutListening,
+		"%s cannot be used: choose another with --listen or VOICEBRIDGE_LISTEN (%v)", d.cfg.Listen, err)
 }
 
 // runs reports whether a voicebridge with these settings answers at address, host:port.
@@ -121,7 +124,8 @@ func (d *doctor) media(context.Context) {
 		case d.running:
 			d.say(fine, aboutMedia, "port %d is taken, apparently by the running voicebridge", c.Media.UDPPort)
 		default:
-			d.say(problem, aboutMedia, "port %d cannot be used: choose another with VOICEBRIDGE_UDP_PORT (%v)", c.Media.UDPPort, err)
+			d.say(problem, aboutMedia,
+				"port %d cannot be used: choose another with VOICEBRIDGE_UDP_PORT (%v)", c.Media.UDPPort, err)
 		}
 	}
 	switch {
@@ -131,9 +135,13 @@ func (d *doctor) media(context.Context) {
 		}
 		return // only this machine needs to reach it
 	case c.Media.UDPPort == 0:
-		d.say(warning, aboutMedia, "every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that port")
+		d.say(warning, aboutMedia,
+			"every call takes a port of its own: behind a firewall or in a container, set VOICEBRIDGE_UDP_PORT and open that "+
+				"port")
 	}
-	if addresses, err := net.InterfaceAddrs(); err == nil && len(c.Media.PublicIPs) == 0 && len(c.ICEServers)+len(c.TURN.URLs) == 0 && !slices.ContainsFunc(addresses, isPublic) {
+	addresses, err := net.InterfaceAddrs()
+	helped := len(c.Media.PublicIPs)+len(c.ICEServers)+len(c.TURN.URLs) > 0
+	if err == nil && !helped && !slices.ContainsFunc(addresses, isPublic) {
 		d.say(warning, aboutMedia, "this machine has private addresses only, so browsers outside its network hear nothing: "+
 			"set VOICEBRIDGE_PUBLIC_IPS to the address at which they reach it, or VOICEBRIDGE_ICE_SERVERS")
 	}
@@ -164,7 +172,8 @@ func (d *doctor) loopback(ctx context.Context) {
 	defer cancel()
 	began := time.Now()
 	if err := connectToSelf(ctx); err != nil {
-		d.say(problem, aboutICE, "two peers on this machine cannot reach each other: does a firewall block UDP on loopback? (%v)", err)
+		d.say(problem, aboutICE,
+			"two peers on this machine cannot reach each other: does a firewall block UDP on loopback? (%v)", err)
 		return
 	}
 	d.say(fine, aboutICE, "two peers on this machine reach each other (%d ms)", time.Since(began).Milliseconds())
@@ -206,11 +215,14 @@ func (d *doctor) microphone(context.Context) {
 	case d.cfg.TLS.On():
 		d.say(fine, about, "browsers let the page use it, because it is served by https")
 	case d.proxied():
-		d.say(fine, about, "browsers let the page use it at %s, provided that a TLS proxy answers there", strings.Join(d.cfg.AllowedOrigins, ", "))
+		d.say(fine, about,
+			"browsers let the page use it at %s, provided that a TLS proxy answers there",
+			strings.Join(d.cfg.AllowedOrigins, ", "))
 	case d.cfg.Loopback():
 		d.say(fine, about, "browsers on this machine let the page use it; others cannot reach the page")
 	default:
-		d.say(warning, about, "browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the page in "+
-			"VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)
+		d.say(warning, about,
+			"browsers allow it for https pages and localhost only: put a TLS proxy in front of %s, and the address of the "+
+				"page in VOICEBRIDGE_ALLOWED_ORIGINS", d.cfg.Listen)
 	}
 }

@@ -23,7 +23,9 @@ func (d *doctor) metrics(ctx context.Context) {
 	}
 	d.port(ctx, about, address, "VOICEBRIDGE_METRICS_LISTEN")
 	if host, _, err := net.SplitHostPort(address); err == nil && !config.IsLoopback(host) {
-		d.say(warning, about, "other machines can reach %s, which requires no token and exposes profiles of the process: let only your Prometheus through the firewall", address)
+		d.say(warning, about,
+			"other machines can reach %s, which requires no token and exposes profiles of the process: let only your "+
+				"Prometheus through the firewall", address)
 	}
 }
 
@@ -63,7 +65,9 @@ func (d *doctor) traces(ctx context.Context) {
 	defer client.CloseIdleConnections()
 	res, err := client.Do(r)
 	if err != nil {
-		d.say(problem, about, "%s does not answer: is OTEL_EXPORTER_OTLP_ENDPOINT right, and does the receiver take OTLP by HTTP (its usual port is 4318; 4317 is gRPC)? (%v)", address, err)
+		d.say(problem, about,
+			"%s does not answer: is OTEL_EXPORTER_OTLP_ENDPOINT right, and does the receiver take OTLP by HTTP (its usual "+
+				"port is 4318; 4317 is gRPC)? (%v)", address, err)
 		return
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxModelList))
@@ -74,7 +78,8 @@ func (d *doctor) traces(ctx context.Context) {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		d.say(problem, about, "%s rejects the key (%d): check OTEL_EXPORTER_OTLP_HEADERS", address, code)
 	default:
-		d.say(problem, about, "%s answers %d: is OTEL_EXPORTER_OTLP_ENDPOINT the base address of a receiver of OTLP by HTTP?", address, code)
+		d.say(problem, about,
+			"%s answers %d: is OTEL_EXPORTER_OTLP_ENDPOINT the base address of a receiver of OTLP by HTTP?", address, code)
 	}
 }
 
@@ -83,17 +88,21 @@ func (d *doctor) traces(ctx context.Context) {
 func (d *doctor) signIn(ctx context.Context) {
 	const about = "sign-in"
 	if d.proxied() && !d.cfg.Auth().Required() {
-		d.say(warning, about, "without authentication, what comes through a proxy is refused: set VOICEBRIDGE_API_TOKENS=owner:token")
+		d.say(warning, about,
+			"without authentication, what comes through a proxy is refused: set VOICEBRIDGE_API_TOKENS=owner:token")
 	}
 	address := d.cfg.JWT.JWKSURL
 	if address == "" {
 		if d.cfg.JWT.JWTIssuer+d.cfg.JWT.JWTAudience != "" && !d.cfg.Secrets.JWTSecret.IsSet() {
-			d.say(warning, about, "no JWTs are accepted: set VOICEBRIDGE_JWT_JWKS_URL or VOICEBRIDGE_JWT_SECRET, without which VOICEBRIDGE_JWT_ISSUER and VOICEBRIDGE_JWT_AUDIENCE have no effect")
+			d.say(warning, about,
+				"no JWTs are accepted: set VOICEBRIDGE_JWT_JWKS_URL or VOICEBRIDGE_JWT_SECRET, without which "+
+					"VOICEBRIDGE_JWT_ISSUER and VOICEBRIDGE_JWT_AUDIENCE have no effect")
 		}
 		return
 	}
 	if err := access.CheckKeys(ctx, address); err != nil {
-		d.say(problem, about, "%s has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
+		d.say(problem, about,
+			"%s has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
 		return
 	}
 	d.say(fine, about, "%s has the keys that verify JWTs", address)

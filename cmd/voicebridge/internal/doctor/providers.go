@@ -37,8 +37,10 @@ var providers = map[string]func(*config.Config) question{
 		header := withKey("X-Api-Key", c.Secrets.AnthropicKey)
 		header.Set("Anthropic-Version", "2023-06-01")
 		return question{
-			base: strings.TrimSuffix(strings.TrimRight(cmp.Or(c.AnthropicBaseURL, anthropic.BaseURL), "/"), "/v1"), setting: "ANTHROPIC_BASE_URL",
-			path: "/v1/models/" + url.PathEscape(c.TextModel(config.ProviderAnthropic)), variable: "ANTHROPIC_API_KEY", header: header,
+			base:     strings.TrimSuffix(strings.TrimRight(cmp.Or(c.AnthropicBaseURL, anthropic.BaseURL), "/"), "/v1"),
+			setting:  "ANTHROPIC_BASE_URL",
+			path:     "/v1/models/" + url.PathEscape(c.TextModel(config.ProviderAnthropic)),
+			variable: "ANTHROPIC_API_KEY", header: header,
 		}
 	},
 	// Source: https://ai.google.dev/api/models
@@ -48,8 +50,10 @@ var providers = map[string]func(*config.Config) question{
 			kind, name = "models", kind
 		}
 		return question{
-			base: strings.TrimSuffix(strings.TrimRight(cmp.Or(c.GeminiBaseURL, google.BaseURL), "/"), "/v1beta"), setting: "GEMINI_BASE_URL",
-			path: "/v1beta/" + kind + "/" + url.PathEscape(name), variable: "GEMINI_API_KEY", header: withKey("X-Goog-Api-Key", c.Secrets.GeminiKey),
+			base:     strings.TrimSuffix(strings.TrimRight(cmp.Or(c.GeminiBaseURL, google.BaseURL), "/"), "/v1beta"),
+			setting:  "GEMINI_BASE_URL",
+			path:     "/v1beta/" + kind + "/" + url.PathEscape(name),
+			variable: "GEMINI_API_KEY", header: withKey("X-Goog-Api-Key", c.Secrets.GeminiKey),
 			refused: http.StatusBadRequest,
 		}
 	},
@@ -57,7 +61,8 @@ var providers = map[string]func(*config.Config) question{
 	config.ProviderOllama: func(c *config.Config) question {
 		base, _ := ollama.Address(c.OllamaHost) // checked with the settings
 		return question{
-			base: base, setting: "OLLAMA_HOST", path: "/api/tags", variable: "OLLAMA_API_KEY", header: withKey("Authorization", c.Secrets.OllamaKey),
+			base: base, setting: "OLLAMA_HOST", path: "/api/tags", variable: "OLLAMA_API_KEY",
+			header:  withKey("Authorization", c.Secrets.OllamaKey),
 			offered: func(body []byte) bool { return ollamaHas(body, c.TextModel(config.ProviderOllama)) },
 		}
 	},
@@ -100,15 +105,19 @@ func (d *doctor) provider(ctx context.Context, name string, q question) {
 		d.say(problem, about, "%s refuses the key (%d): is %s set, complete, and still valid?", q.base, status, q.variable)
 	case status == http.StatusTooManyRequests:
 		d.say(warning, about, "%s answers that the key's limit or credit is used up (%d)", q.base, status)
-	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status == http.StatusOK && q.offered != nil && !q.offered(body):
-		d.say(warning, about, "%s answers, but does not list the model %s: if no answers come, choose another with VOICEBRIDGE_TEXT_MODEL, or get this one", q.base, model)
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
+		status == http.StatusOK && q.offered != nil && !q.offered(body):
+		d.say(warning, about,
+			"%s answers, but does not list the model %s: if no answers come, choose another with VOICEBRIDGE_TEXT_MODEL, or "+
+				"get this one", q.base, model)
 	case status != http.StatusOK:
 		d.say(problem, about, "%s answers %d: is %s right?", q.base, status, q.setting)
 	default:
 		d.say(fine, about, "%s answers and has the model %s", q.base, model)
 		var one listed
 		if json.Unmarshal(body, &one) == nil && one.ShutdownDate != "" {
-			d.say(warning, about, "%s is shut down on %s: choose another model with VOICEBRIDGE_TEXT_MODEL", model, one.ShutdownDate)
+			d.say(warning, about,
+				"%s is shut down on %s: choose another model with VOICEBRIDGE_TEXT_MODEL", model, one.ShutdownDate)
 		}
 	}
 }

@@ -89,14 +89,16 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}()
 	<-open.Settled()
 	list := open.Status()
-	if len(list) == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(servers.Servers)), func(s mcptool.Server) bool { return s.Auth != "" }) {
+	needsOwner := func(s mcptool.Server) bool { return s.Auth != "" }
+	if len(list) == 0 && !slices.ContainsFunc(slices.Collect(maps.Values(servers.Servers)), needsOwner) {
 		d.say(fine, aboutMCP, "%s lists no enabled servers", path)
 	}
 	for _, s := range list {
 		about := "MCP server " + s.Name
 		switch {
 		case !s.Connected:
-			d.say(problem, about, "its tools are not offered: %s (its entry in %s may be wrong)", cmp.Or(s.Error, "it does not answer"), path)
+			d.say(problem, about,
+				"its tools are not offered: %s (its entry in %s may be wrong)", cmp.Or(s.Error, "it does not answer"), path)
 		case s.Tools == 0:
 			d.say(warning, about, "it answers but offers no tools")
 		default:
@@ -108,11 +110,14 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	}
 }
 
-// signIns finds out where owners sign in, and leaves those servers out of what is connected to: nobody has signed in here.
+// signIns finds out where owners sign in, and leaves those servers out of what is connected to: nobody has signed in
+// here.
 func (d *doctor) signIns(ctx context.Context, servers *mcptool.Config) {
 	web := d.cfg.WebTools()
 	desk, err := signin.New(signin.Config{
-		Guarded: guard.New(guard.Rules{Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts}).RoundTripper(),
+		Guarded: guard.New(guard.Rules{
+			Allow: web.AllowPrefixes, Deny: web.DenyPrefixes, Ports: web.AllowPorts,
+		}).RoundTripper(),
 	})
 	if err != nil {
 		d.say(problem, aboutMCP, "%v", err)

@@ -47,8 +47,9 @@ func (d *doctor) publicAddresses(ctx context.Context) {
 		to := net.JoinHostPort(ip, strconv.Itoa(c.Media.UDPPort))
 		ctx, cancel := context.WithTimeoutCause(ctx, hairpinTimeout, errors.New("no packet in "+hairpinTimeout.String()))
 		if err := arrives(ctx, conn, to); err != nil {
-			d.say(warning, aboutMedia, "what this machine sends to %s by UDP does not arrive here: if browsers elsewhere hear nothing, open that port in the firewall and "+
-				"forward it to this machine; some routers lose only what comes from within (%v)", to, err)
+			d.say(warning, aboutMedia,
+				"what this machine sends to %s by UDP does not arrive here: if browsers elsewhere hear nothing, open that port "+
+					"in the firewall and forward it to this machine; some routers lose only what comes from within (%v)", to, err)
 		} else {
 			d.say(fine, aboutMedia, "what is sent to %s by UDP arrives here", to)
 		}
@@ -83,8 +84,8 @@ func (d *doctor) iceServers(ctx context.Context) {
 	}
 }
 
-// stun reports whether UDP passes between here and a STUN server, host or host:port, and whether that sees this machine at
-// an address that browsers are told.
+// stun reports whether UDP passes between here and a STUN server, host or host:port, and whether that sees this machine
+// at an address that browsers are told.
 func (d *doctor) stun(ctx context.Context, about, server string) {
 	conn, err := d.mediaSocket()
 	if err != nil {
@@ -99,9 +100,13 @@ func (d *doctor) stun(ctx context.Context, about, server string) {
 	})
 	switch {
 	case err != nil:
-		d.say(problem, about, "it does not answer: it is down, or a firewall stops UDP between here and there, which may stop the audio of calls, too (%v)", err)
+		d.say(problem, about,
+			"it does not answer: it is down, or a firewall stops UDP between here and there, which may stop the audio of "+
+				"calls, too (%v)", err)
 	case len(d.cfg.Media.PublicIPs) > 0 && !told:
-		d.say(warning, about, "it answers, but sees this machine at %s, which is not in VOICEBRIDGE_PUBLIC_IPS: browsers are told another address", seen.Addr())
+		d.say(warning, about,
+			"it answers, but sees this machine at %s, which is not in VOICEBRIDGE_PUBLIC_IPS: browsers are told another "+
+				"address", seen.Addr())
 	default:
 		d.say(fine, about, "it answers, and sees this machine at %s", seen.Addr())
 	}
@@ -130,7 +135,8 @@ func (d *doctor) relay(ctx context.Context, about string, server rtc.ICEServer) 
 	case relays:
 		d.say(problem, about, "it provides no relay: are the address and the password right, and is it reachable?")
 	default:
-		d.say(warning, about, "it returned no address: it is unreachable, or this machine has a public address and needs none")
+		d.say(warning, about,
+			"it returned no address: it is unreachable, or this machine has a public address and needs none")
 	}
 }
 

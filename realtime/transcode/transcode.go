@@ -2,6 +2,7 @@ package transcode
 
 import (
 	"fmt"
+	"sync"
 
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -68,7 +69,8 @@ func (r *Reader) begin(p *media.Packet) (err error) {
 	if err != nil {
 		return fmt.Errorf("read a stream at %d Hz: %w", p.Format.Rate, err)
 	}
-	r.started, r.source, r.format = true, p.Source, p.Format
+	r.started = true
+	r.source, r.format = p.Source, p.Format
 	r.sequence, r.next = p.Sequence-1, p.Timestamp
 	return nil
 }
@@ -80,7 +82,7 @@ func (r *Reader) decode(p *media.Packet) error {
 		r.out = append(r.out, samples...)
 		return err
 	}
-	if len(p.Payload) != p.Format.Frame() {
+	if p.Part == nil && len(p.Payload) != p.Format.Frame() {
 		return fmt.Errorf("read packet: %d bytes, want %d", len(p.Payload), p.Format.Frame())
 	}
 	if r.resampler == nil {
@@ -107,3 +109,44 @@ func (r *Reader) fill(n int, lost bool) {
 // Skip tells the Reader that n samples of silence were put where packets were expected: those are not missing when the
 // stream goes on.
 func (r *Reader) Skip(n int) { r.next += uint32(n * media.ClockRate / r.rate) }
+
+// ToOpus returns a Sink for a side that speaks Opus: packets of Opus pass untouched, others are encoded. As with the
+// sinks of realtime/rtc, of two packets that are encoded at the same time one is dropped, so that no writer waits.
+func ToOpus(sink media.Sink) media.Sink { return &encoded{sink: sink} }
+
+type encoded struct {
+	sink media.Sink
+
+	turn    sync.Mutex // only tried, never waited for
+	source  uint32
+	rate    int
+	encoder *opus.Encoder
+	samples []int16
+	packet  media.Packet
+}
+
+func (e *encoded) WriteAudio(p *media.Packet) error {
+	if p.Format == (media.Format{}) {
+		return e.sink.WriteAudio(p)
+	}
+	if !e.turn.TryLock() {
+		return nil
+	}
+	defer e.turn.Unlock()
+	if e.encoder == nil || p.Source != e.source || p.Format.Rate != e.rate {
+		encoder, err := opus.NewEncoder(p.Format.Rate)
+		if err != nil {
+			return fmt.Errorf("encode audio: %w", err)
+		}
+		e.encoder = encoder
+		e.source, e.rate = p.Source, p.Format.Rate
+	}
+	e.samples = p.Format.Encoding.Decode(e.samples[:0], p.Payload)
+	payload, err := e.encoder.Encode(e.samples)
+	if err != nil {
+		return fmt.Errorf("encode audio: %w", err)
+	}
+	e.packet = *p
+	e.packet.Format, e.packet.Payload = media.Format{}, payload
+	return e.sink.WriteAudio(&e.packet)
+}
