@@ -41,6 +41,7 @@ test-all: ## The same and what a release and a night need: soaks, pictures, more
 gen: go-version ## Regenerate files: queries (sqlc), docs/reference, the built page
 	$(GO) tool -modfile=tools.mod sqlc generate
 	$(GO) generate ./persistence
+	$(GO) test ./web -run '^TestSchemas$$' -args -update
 	$(GO) test ./cmd/voicebridge/internal/reference -update
 	cd web/ui && npm ci && npm run build
 

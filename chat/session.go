@@ -36,7 +36,7 @@ type SessionRequest struct {
 
 // Session is a text session: a thread as text.
 type Session struct {
-	ID        string               `json:"id"`
+	ID        string               `json:"id" openapi:"$ref: '#/components/schemas/ID'"`
 	Title     string               `json:"title"`
 	Provider  string               `json:"provider"`
 	Model     string               `json:"model"`
@@ -59,7 +59,7 @@ type SessionMessage struct {
 type SessionCall struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Arguments string `json:"arguments"` // JSON, as the model wrote it
 }
 
 // SessionResult is the answer to a message of a session.

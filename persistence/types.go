@@ -9,19 +9,19 @@ import (
 
 // Thread is a saved conversation.
 type Thread struct {
-	ID        string    `json:"id"`
+	ID        string    `json:"id" openapi:"$ref: '#/components/schemas/ID'"`
 	Owner     string    `json:"-"`
 	Title     string    `json:"title"`
 	TitleBy   TitleBy   `json:"-"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
-	// AssistantID is the assistant that answers, as long as AssistantOwner has it (empty: the operator) and the
-	// thread's owner may use it; empty: the server's settings.
-	AssistantID    string `json:"assistant_id,omitempty"`
+	// AssistantID is the assistant that answers; missing for the server's settings.
+	AssistantID string `json:"assistant_id,omitempty"`
+	// AssistantOwner has the assistant, as long as it exists and the thread's owner may use it; empty: the operator.
 	AssistantOwner string `json:"-"`
 	// Variables are values of its variables.
 	Variables map[string]string `json:"variables,omitempty"`
-	// ResetSeq is the number from which on models read its messages, since the last reset; 0 if there was none.
+	// ResetSeq is set by a reset: messages whose seq is below it are no longer read by models.
 	ResetSeq int64 `json:"reset_seq,omitempty"`
 }
 

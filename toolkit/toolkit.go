@@ -28,7 +28,7 @@ const (
 // Definition describes a tool to a model.
 type Definition struct {
 	// Name is unique in a session: [A-Za-z0-9_-], at most 64 characters.
-	Name        string `json:"name"`
+	Name        string `json:"name" openapi:"pattern: '^[A-Za-z0-9_-]{1,64}$'"`
 	Description string `json:"description"`
 	// Parameters is a JSON Schema of type object.
 	Parameters json.RawMessage `json:"parameters"`

@@ -89,16 +89,19 @@ func (h server) models(context.Context, caller, none) (modelList, error) {
 }
 
 type toolAnswer struct {
-	Name        string           `json:"name"`
-	Description string           `json:"description"`
-	Parameters  json.RawMessage  `json:"parameters"`
-	Executor    toolkit.Executor `json:"executor"`
-	Server      string           `json:"server,omitempty"`
-	// State is held for a tool that is new or has changed, otherwise empty. Offered means that calls
-	// still have it.
-	State   string `json:"state,omitempty"`
-	Offered *bool  `json:"offered,omitempty"`
-	Why     string `json:"why,omitempty"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	// Parameters is a JSON Schema.
+	Parameters json.RawMessage  `json:"parameters"`
+	Executor   toolkit.Executor `json:"executor" openapi:"x-enum-varnames: [ExecutorClient, ExecutorApp, ExecutorMCP]"`
+	// Server is the MCP server.
+	Server string `json:"server,omitempty"`
+	// State is "held" for a tool that is new or has changed since its server was first seen, otherwise missing.
+	State string `json:"state,omitempty" openapi:"enum: [held]"`
+	// Offered says of a held tool whether calls have its old definition, with approval for each use, or do not have it.
+	Offered *bool `json:"offered,omitempty"`
+	// Why says why it is held.
+	Why string `json:"why,omitempty"`
 }
 
 type toolList struct {
@@ -113,7 +116,7 @@ type threadTools struct {
 // tools returns the tools of a new call of this owner, on a new thread or the one that the query names, and those
 // that are held.
 func (h server) tools(ctx context.Context, who caller, in threadTools) (answer toolList, err error) {
-	all := []toolAnswer{}
+	answer.Tools = []toolAnswer{}
 	if h.Tools != nil {
 		var a assistant.Assistant
 		if in.Thread != "" {
@@ -127,7 +130,7 @@ func (h server) tools(ctx context.Context, who caller, in threadTools) (answer t
 		}
 		for _, e := range registry.Entries() {
 			d := e.Tool.Definition()
-			all = append(all, toolAnswer{
+			answer.Tools = append(answer.Tools, toolAnswer{
 				Name: d.Name, Description: d.Description, Parameters: d.Parameters, Executor: e.Executor,
 				Server: e.Server,
 			})
@@ -135,11 +138,10 @@ func (h server) tools(ctx context.Context, who caller, in threadTools) (answer t
 	}
 	if h.ToolServers != nil {
 		answer.Servers = h.ToolServers.Of(ctx, who.Owner)
-		for _, s := range answer.Servers {
-			all = withHeld(all, s)
-		}
 	}
-	answer.Tools = all
+	for _, s := range answer.Servers {
+		answer.Tools = withHeld(answer.Tools, s)
+	}
 	return answer, nil
 }
 
@@ -187,7 +189,8 @@ func (h server) readyz(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// The description is written by hand; a test keeps it in step with the routes.
+// What the description says of routes is written by hand, and the schemas of answers are made from their types; tests
+// keep both in step.
 //
 //go:embed openapi.yaml
 var openAPISource []byte

@@ -131,12 +131,11 @@ const (
 
 // Model is a configured model.
 type Model struct {
-	// Provider is the name by which a text session chooses it, or the name of the upstream of
-	// calls.
+	// Provider is the name by which a text session chooses it, or the name of the upstream of calls.
 	Provider string `json:"provider"`
 	Model    string `json:"model"`
-	Kind     string `json:"kind"` // ModelText or ModelRealtime
-	// Default marks the default of its kind.
+	Kind     string `json:"kind" openapi:"enum: [text, realtime]"`
+	// Default says whether it is the default of its kind.
 	Default bool `json:"default"`
 	// Voice is the voice of a realtime model.
 	Voice string `json:"voice,omitempty"`
@@ -218,14 +217,15 @@ type SignInReturn struct{ State, Code, Issuer, Error, Description string }
 type ToolServer struct {
 	Name      string `json:"name"`
 	Connected bool   `json:"connected"`
-	Tools     int    `json:"tools"` // how many it offers
+	// Tools is how many it offers.
+	Tools int `json:"tools"`
 	// Type is stdio, http or sse.
 	Type string `json:"-"`
 	// PerOwner means that each owner has a process of it, SignIn that each owner signs in to it.
 	PerOwner, SignIn bool `json:"-"`
 	// State is connected, connecting, idle, sign_in or failed.
 	State string `json:"-"`
-	// Reason says why it has failed.
+	// Reason says why it is not connected.
 	Reason string `json:"error,omitempty"`
 	// Held are the tools that are new or have changed since the server was first seen.
 	Held []HeldTool `json:"-"`

@@ -235,10 +235,11 @@ type openAIError struct {
 }
 
 type plainErrorBody struct {
-	Error   string `json:"error"`
+	Error   string `json:"error"` // a code
 	Message string `json:"message"`
-	Param   string `json:"param,omitempty"`
-	// Success is false in answers that have such a field, else nil.
+	// Param is the part of the request at fault.
+	Param string `json:"param,omitempty"`
+	// Success is false on text sessions, and missing on others.
 	Success *bool `json:"success,omitempty"`
 }
 

@@ -33,7 +33,7 @@ type hookAnswer struct {
 	URL     string   `json:"url"`
 	Events  []string `json:"events"`
 	Enabled bool     `json:"enabled"`
-	// OffReason is why the hook is off when its owner has not switched it off.
+	// OffReason is "gone" if the receiver answered 410, which switched it off.
 	OffReason string    `json:"off_reason,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 }
@@ -42,6 +42,7 @@ type hookAnswer struct {
 type createdHook struct {
 	hookAnswer
 
+	// Secret is "whsec_" and 32 bytes in base64, which no other answer shows.
 	Secret string `json:"secret"`
 }
 
@@ -52,14 +53,18 @@ func showHook(h hooked.Hook) hookAnswer {
 }
 
 type deliveryAnswer struct {
-	ID         string       `json:"id"` // webhook-id
-	Type       string       `json:"type"`
-	State      hooked.State `json:"state"`
-	Attempts   int          `json:"attempts"`
-	LastStatus *int         `json:"last_status"` // null without an answer
-	LastError  string       `json:"last_error,omitempty"`
-	CreatedAt  time.Time    `json:"created_at"`
-	NextAt     *time.Time   `json:"next_at"` // null if there is no further attempt
+	// ID is the webhook-id, the same in each attempt.
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	State    hooked.State `json:"state"`
+	Attempts int          `json:"attempts"`
+	// LastStatus is the status of the last answer; null without one.
+	LastStatus *int `json:"last_status"`
+	// LastError says why there was no answer.
+	LastError string    `json:"last_error,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	// NextAt is when it is sent again; null if there is no further attempt.
+	NextAt *time.Time `json:"next_at"`
 }
 
 func showDelivery(d hooked.Delivery) deliveryAnswer {
@@ -75,8 +80,10 @@ func showDelivery(d hooked.Delivery) deliveryAnswer {
 
 // hookBody is a hook as clients write it; what is missing stays as it is.
 type hookBody struct {
-	URL     *string  `json:"url"`
-	Events  []string `json:"events"`
+	URL *string `json:"url" openapi:"maxLength: 2048"`
+	// Events are types, or patterns such as call.* and *: call.started, call.ended, call.extracted, message.completed,
+	// tool.completed, approval.required, turn.finished, budget.warning, recording.ready.
+	Events  []string `json:"events" openapi:"minItems: 1, maxItems: 32"`
 	Enabled *bool    `json:"enabled"`
 }
 

@@ -47,13 +47,18 @@ func (h toolServers) routes(r router) {
 }
 
 type serverAnswer struct {
-	Name     string `json:"name"`
-	Type     string `json:"type"`
-	Auth     string `json:"auth,omitempty"`
-	PerOwner bool   `json:"per_owner"`
-	State    string `json:"state"`
-	Reason   string `json:"reason,omitempty"`
-	Tools    int    `json:"tools"`
+	Name string `json:"name"`
+	Type string `json:"type" openapi:"enum: [stdio, http, sse]"`
+	// Auth is "oauth" if each owner signs in to it.
+	Auth string `json:"auth,omitempty" openapi:"enum: [oauth]"`
+	// PerOwner says whether each owner has a process of it.
+	PerOwner bool `json:"per_owner"`
+	// State is "idle" if it is started when it is needed, and "sign_in" if the caller has to sign in first.
+	State string `json:"state" openapi:"enum: [connected, connecting, idle, sign_in, failed]"`
+	// Reason says why it has failed.
+	Reason string `json:"reason,omitempty"`
+	// Tools is how many tools it offers.
+	Tools int `json:"tools"`
 }
 
 type serverList struct {

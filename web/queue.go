@@ -38,9 +38,10 @@ func (h queues) routes(r router) {
 
 // queuedAnswer is a queued message in the form that clients get.
 type queuedAnswer struct {
-	ID          string       `json:"id"`
-	Message     string       `json:"message"`
-	QueuedAt    time.Time    `json:"queued_at"`
+	ID       string    `json:"id" openapi:"pattern: '^q-[0-9]+-[0-9a-f]{8}$'"`
+	Message  string    `json:"message"`
+	QueuedAt time.Time `json:"queued_at"`
+	// Title is two or three words; empty until there is one.
 	Title       string       `json:"title"`
 	State       queued.State `json:"state"`
 	ImageIDs    []string     `json:"image_ids,omitempty"`
@@ -48,8 +49,9 @@ type queuedAnswer struct {
 	Key         string       `json:"idempotency_key,omitempty"`
 	ScheduledAt *time.Time   `json:"scheduled_at,omitempty"`
 	Attempts    int          `json:"attempts,omitempty"`
-	// Error says why the last attempt failed, NotBefore when the next one comes.
-	Error     string     `json:"error,omitempty"`
+	// Error says why the last attempt failed.
+	Error string `json:"error,omitempty"`
+	// NotBefore is when it will be tried again.
 	NotBefore *time.Time `json:"not_before,omitempty"`
 }
 
@@ -69,6 +71,8 @@ type queueAnswer struct {
 }
 
 type pauseAnswer struct {
+	// Reason is one of auth, quota, too_long, bad_request, unavailable, and too_long_for_call, which ends with the
+	// call.
 	Reason  string    `json:"reason"`
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"`

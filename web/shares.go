@@ -310,7 +310,8 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 {{- ""}}<meta property="og:image:height" content="630"><meta name="twitter:card" content="summary_large_image">
 <script type="module" src="../app/shared.js"></script></head><body><header><h1 dir="auto">{{.Title}}</h1>
 {{- ""}}<p><time datetime="{{.At}}">{{.Day}}</time></p></header><main>
-{{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}><h2>{{.Who}}</h2>{{range .Parts}}
+{{end}}{{define "message"}}<article class="{{.Role}}"{{with .Sound}} data-sound="{{.}}"{{end}}>
+{{- ""}}<h2>{{.Who}}</h2>{{range .Parts}}
 {{- if .Image}}<img src="{{.Image}}" alt="" loading="lazy">
 {{- else if .Chart}}<figure data-chart="{{.Chart}}"><figcaption>{{.Tool}}</figcaption></figure>
 {{- else if .Tool}}<p class="tool">{{.Tool}}</p>

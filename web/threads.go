@@ -49,6 +49,8 @@ type threadPage struct {
 // listedThread is a thread with what a search has found in it.
 type listedThread struct {
 	persistence.Thread
+	// Match is the sentence with the words, in the result of a search, where one of the best messages is of this
+	// thread.
 	Match string `json:"match,omitempty"`
 }
 
@@ -254,23 +256,28 @@ func cleanTitle(title string) (string, error) {
 }
 
 type callAnswer struct {
-	CallID        string     `json:"call_id"`
-	Upstream      string     `json:"upstream"`
-	Model         string     `json:"model"`
-	Voice         string     `json:"voice"`
-	AssistantID   string     `json:"assistant_id,omitempty"`
-	StartedAt     time.Time  `json:"started_at"`
+	CallID      string    `json:"call_id"`
+	Upstream    string    `json:"upstream"`
+	Model       string    `json:"model"`
+	Voice       string    `json:"voice"`
+	AssistantID string    `json:"assistant_id,omitempty"`
+	StartedAt   time.Time `json:"started_at"`
+	// ReadyAt is when the caller was first heard.
 	ReadyAt       *time.Time `json:"ready_at"`
 	EndedAt       *time.Time `json:"ended_at"`
 	EndReason     string     `json:"end_reason,omitempty"`
 	Turns         int64      `json:"turns"`
 	Interruptions int64      `json:"interruptions"`
-	CostUSD       *float64   `json:"cost_usd"` // null while no price is known
-	// Extraction is empty if nobody reads the call after its end.
-	Extraction      records.Extraction `json:"extraction,omitempty"`
-	ExtractionError string             `json:"extraction_error,omitempty"`
-	Summary         string             `json:"summary,omitempty"`
-	Extracted       json.RawMessage    `json:"extracted,omitempty"`
+	// CostUSD is what its models have cost, in US dollars; null while no price is known.
+	CostUSD *float64 `json:"cost_usd"`
+	// Extraction is missing if nobody reads the call after its end.
+	Extraction records.Extraction `json:"extraction,omitempty"`
+	// ExtractionError says why nothing was found.
+	ExtractionError string `json:"extraction_error,omitempty"`
+	// Summary is one paragraph.
+	Summary string `json:"summary,omitempty"`
+	// Extracted fits the assistant's schema.
+	Extracted json.RawMessage `json:"extracted,omitempty"`
 }
 
 type callList struct {

@@ -31,10 +31,11 @@ const interruptWait = 5 * time.Second
 // turnAnswer is an ended turn, for clients that do not want a stream.
 type turnAnswer struct {
 	TurnID string `json:"turn_id"`
-	// Message is the answer, UserMessage what it answers.
-	Message      thread.Message    `json:"message"`
+	// Message is the answer.
+	Message thread.Message `json:"message"`
+	// UserMessage is what it answers.
 	UserMessage  *thread.Message   `json:"user_message,omitempty"`
-	FinishReason chat.FinishReason `json:"finish_reason"`
+	FinishReason chat.FinishReason `json:"finish_reason" openapi:"except: error"`
 }
 
 // post takes what a user types, in our form or in that of useChat, and answers with the turn's events or, once it has

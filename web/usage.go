@@ -16,17 +16,18 @@ type usageFigures struct {
 	Responses    int64 `json:"responses"`
 	InputTokens  int64 `json:"input_tokens"`
 	OutputTokens int64 `json:"output_tokens"`
-	CachedTokens int64 `json:"cached_tokens"` // part of the input
-	// CostUSD sums the known costs; null if none is known.
+	CachedTokens int64 `json:"cached_tokens"` // part of the input tokens
+	// CostUSD is the sum of the known costs; null if none is known.
 	CostUSD *float64 `json:"cost_usd"`
-	// Unpriced counts the responses whose cost is unknown.
+	// Unpriced is how many responses used tokens but have no known cost.
 	Unpriced int64 `json:"unpriced_responses"`
 }
 
 type usageRow struct {
-	ThreadID string `json:"thread_id"`
+	ThreadID string `json:"thread_id" openapi:"$ref: '#/components/schemas/ID'"`
 	Title    string `json:"title"`
-	Day      string `json:"day"` // YYYY-MM-DD, UTC
+	// Day is one of UTC.
+	Day string `json:"day" openapi:"format: date"`
 	usageFigures
 }
 

@@ -30,7 +30,7 @@ func TestReference(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]string{
 		"docs/reference/settings.md": settings(t), "voicebridge.example.yaml": example(t), "docs/reference/events.md": events(t), "docs/reference/api.md": api(t),
-		"docs/reference/voicebridge.schema.json": schemaOfSettings(t),
+		"docs/reference/voicebridge.schema.json": schemaOfSettings(t), "docs/reference/voicebridge.d.ts": typeScript(t),
 	} {
 		path := filepath.Join(root, name)
 		if *update {
