@@ -40,6 +40,7 @@ var sqlitePlans = map[string]string{
 	"ListOpenInstances": "turns_open",
 	"ListLegsToHangUp":  "upstream_legs_open",
 	"ListQueued":        "queued_messages_waiting",
+	"ReleaseOfHook":     "hook_deliveries_sending",
 	"ListCommands":      "commands_open",
 	"ThreadsWithWord":   "messages_by_words",
 	"ListThreads":       "messages_by_words",
