@@ -52,8 +52,8 @@ func (b *bench) reach() {
 	b.hangUp(c)
 }
 
-// TestAnswerAtOnce makes a call whose browser is connected, and whose caller speaks, before the upstream has taken the call.
-// The caller is heard from the moment at which the session has its settings, the client's among them.
+// TestAnswerAtOnce makes a call whose browser is connected, and whose caller speaks, before the upstream has taken the
+// call. The caller is heard from the moment at which the session has its settings, the client's among them.
 func TestAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
@@ -169,7 +169,8 @@ func TestRefusedLate(t *testing.T) {
 	}
 }
 
-// TestHangUpBeforeUpstream ends calls whose upstream has not answered yet: the session that it makes all the same is hung up.
+// TestHangUpBeforeUpstream ends calls whose upstream has not answered yet: the session that it makes all the same is
+// hung up.
 func TestHangUpBeforeUpstream(t *testing.T) {
 	t.Parallel()
 	h := newHolding()

@@ -234,7 +234,8 @@ type browser struct {
 	said    []time.Time // when each frame of what was spoken was sent
 }
 
-// WriteAudio counts the packets that the caller receives, which are those of one stream. A client over WebSocket has none.
+// WriteAudio counts the packets that the caller receives, which are those of one stream. A client over WebSocket has
+// none.
 func (c *browser) WriteAudio(p *media.Packet) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

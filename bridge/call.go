@@ -124,8 +124,8 @@ func (c *call) postBrowser(in session.Input) {
 	}
 }
 
-// postSocket is postBrowser for events of a client's socket, with how far the client was sent the answers. server means that the
-// client is an application's server.
+// postSocket is postBrowser for events of a client's socket, with how far the client was sent the answers. server means
+// that the client is an application's server.
 func (c *call) postSocket(socket *wsserver.Conn, server bool) leg.Post {
 	return func(in session.Input) {
 		if e, ok := in.(session.BrowserEvent); ok {

@@ -356,8 +356,8 @@ func TestCallElsewhere(t *testing.T) {
 	}
 }
 
-// TestTakeoverRaceOfProcesses has several processes take a thread over at the same moment: the calls that are there first
-// give way, and nobody is refused.
+// TestTakeoverRaceOfProcesses has several processes take a thread over at the same moment: the calls that are there
+// first give way, and nobody is refused.
 func TestTakeoverRaceOfProcesses(t *testing.T) {
 	t.Parallel()
 	benches := processes(t, persistencetest.PostgresURL(t), "a", "b", "c")
@@ -509,7 +509,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestShutdownDuringSetUp stops the process while the upstream is being dialled: Run ends once nothing is left of the call.
+// TestShutdownDuringSetUp stops the process while the upstream is being dialled: Run ends once nothing is left of the
+// call.
 func TestShutdownDuringSetUp(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
@@ -614,8 +615,8 @@ func testOddUpstreamEvents(t *testing.T, p pair, faults simulator.Faults) {
 	}
 }
 
-// TestManyCalls has parallel calls that do not disturb each other. They begin one after the other: on a busy machine the
-// upstream would not answer so many in time.
+// TestManyCalls has parallel calls that do not disturb each other. They begin one after the other: on a busy machine
+// the upstream would not answer so many in time.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{})

@@ -159,8 +159,8 @@ func TestFree(t *testing.T) {
 	}
 }
 
-// TestTextInACallThatEnds has somebody say something in a call that ends before the text is acknowledged. Without the text
-// in the thread there was no call to say it in; a text that waited for the database was said.
+// TestTextInACallThatEnds has somebody say something in a call that ends before the text is acknowledged. Without the
+// text in the thread there was no call to say it in; a text that waited for the database was said.
 func TestTextInACallThatEnds(t *testing.T) {
 	t.Parallel()
 	for name, isSaved := range map[string]bool{"as its set-up fails": false, "and whose words wait for the database": true} {

@@ -112,8 +112,8 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 	})
 }
 
-// TestForgetCallThatHasEnded resets a thread whose call in another process ends at this moment: there is nothing left to
-// forget, and that is no error.
+// TestForgetCallThatHasEnded resets a thread whose call in another process ends at this moment: there is nothing left
+// to forget, and that is no error.
 func TestForgetCallThatHasEnded(t *testing.T) {
 	t.Parallel()
 	calls, key := callElsewhere(t, func(context.Context, *persistence.Store, cluster.Command) (json.RawMessage, error) {
@@ -124,8 +124,8 @@ func TestForgetCallThatHasEnded(t *testing.T) {
 	}
 }
 
-// TestSaidButNotAnswered has another process save a text and die before it answers: the text counts as said, since who is
-// told to try again would say it twice.
+// TestSaidButNotAnswered has another process save a text and die before it answers: the text counts as said, since who
+// is told to try again would say it twice.
 func TestSaidButNotAnswered(t *testing.T) {
 	t.Parallel()
 	calls, key := callElsewhere(t, func(ctx context.Context, other *persistence.Store, c cluster.Command) (json.RawMessage, error) {

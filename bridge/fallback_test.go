@@ -111,8 +111,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// TestKnown asks of which upstreams a call need not wait for the answer: those that were reached in the last five minutes,
-// and have not failed since.
+// TestKnown asks of which upstreams a call need not wait for the answer: those that were reached in the last five
+// minutes, and have not failed since.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestPushToTalkInAGap has the caller hold the button, speak and release it while there is no upstream session: the next
-// one hears what was said, and answers.
+// TestPushToTalkInAGap has the caller hold the button, speak and release it while there is no upstream session: the
+// next one hears what was said, and answers.
 func TestPushToTalkInAGap(t *testing.T) {
 	t.Parallel()
 	pairs(t, testPushToTalkInAGap)

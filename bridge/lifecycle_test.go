@@ -309,8 +309,8 @@ func TestHangUpOrder(t *testing.T) {
 	})
 }
 
-// TestSlowHangUp ends a call whose upstream answers the hang-up late, or never: whoever takes the thread over does not wait
-// for that, but the process does.
+// TestSlowHangUp ends a call whose upstream answers the hang-up late, or never: whoever takes the thread over does not
+// wait for that, but the process does.
 func TestSlowHangUp(t *testing.T) {
 	t.Parallel()
 	for slow, want := range map[time.Duration]string{leg.HangUpTimeout * 3 / 4: "hung up call-1 1", time.Hour: ""} {

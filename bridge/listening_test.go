@@ -13,7 +13,8 @@ type sink struct{ packets int }
 
 func (c *sink) WriteAudio(*media.Packet) error { c.packets++; return nil }
 
-// TestListeningUpstream fills silence that a caller saves as long as an upstream over WebRTC hears somebody speak, by its events.
+// TestListeningUpstream fills silence that a caller saves as long as an upstream over WebRTC hears somebody speak, by
+// its events.
 func TestListeningUpstream(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -17,8 +17,8 @@ import (
 	"voicebridge/toolkit"
 )
 
-// TestLiveCall talks and types to GPT-Live: for its client it is a call as any other. What it costs is its time and what its backend
-// has done.
+// TestLiveCall talks and types to GPT-Live: for its client it is a call as any other. What it costs is its time and
+// what its backend has done.
 func TestLiveCall(t *testing.T) {
 	t.Parallel()
 	turns := make(chan bridge.Turn, 100)
@@ -116,7 +116,8 @@ func TestLiveOrphan(t *testing.T) {
 	b.hangUp(c)
 }
 
-// TestLiveDelegates has a delegation answered by a tool that knows the conversation, here a slow one, and typed text as well.
+// TestLiveDelegates has a delegation answered by a tool that knows the conversation, here a slow one, and typed text as
+// well.
 func TestLiveDelegates(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 8)
@@ -215,8 +216,8 @@ func (s slowOracle) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 	}
 }
 
-// TestLiveApproval says yes to a tool that waits for the user's permission, aloud and in writing: that permits nothing. A refusal
-// holds, whatever comes after it.
+// TestLiveApproval says yes to a tool that waits for the user's permission, aloud and in writing: that permits nothing.
+// A refusal holds, whatever comes after it.
 func TestLiveApproval(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, sqlite(t), benchConfig{
@@ -245,8 +246,8 @@ func TestLiveApproval(t *testing.T) {
 	}
 }
 
-// TestLiveLateResult loses the session that waits for the result of a tool: the next one is told that once, as news, and what the old
-// one still says reaches nobody.
+// TestLiveLateResult loses the session that waits for the result of a tool: the next one is told that once, as news,
+// and what the old one still says reaches nobody.
 func TestLiveLateResult(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan string, 1), make(chan struct{})

@@ -119,8 +119,8 @@ func (b *bench) connect(begin func(*wsserver.Conn) error) (*browser, error) {
 }
 
 // socketLine is a client over WebSocket. As such clients do, it plays answers by its own clock and says how much of an
-// interrupted one was heard. What that begins and ends is told to the caller as an upstream tells a browser, so that a test
-// need not know how its caller is connected.
+// interrupted one was heard. What that begins and ends is told to the caller as an upstream tells a browser, so that a
+// test need not know how its caller is connected.
 type socketLine struct {
 	conn    *websocket.Conn
 	caller  *browser
@@ -232,8 +232,8 @@ func (l *socketLine) add(ev *realtime.Event) {
 	}
 }
 
-// stop stops what is being played: everything, or an item. speaks means that the caller does it, of which the server has to be
-// told.
+// stop stops what is being played: everything, or an item. speaks means that the caller does it, of which the server
+// has to be told.
 func (l *socketLine) stop(item string, speaks bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

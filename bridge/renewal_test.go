@@ -245,7 +245,8 @@ func TestPlannedRenewals(t *testing.T) {
 	})
 }
 
-// TestFrozenUpstream types until no more can wait for an upstream that reads nothing: it is replaced, and nothing is lost.
+// TestFrozenUpstream types until no more can wait for an upstream that reads nothing: it is replaced, and nothing is
+// lost.
 func TestFrozenUpstream(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,8 +43,8 @@ func (c *browser) recalls(words string) {
 	}
 }
 
-// TestLostSessions loses one session in the middle of an answer, and another one between two. The next one knows what was
-// said, answers what was not answered, and the caller's connection and the order of what they hear stay.
+// TestLostSessions loses one session in the middle of an answer, and another one between two. The next one knows what
+// was said, answers what was not answered, and the caller's connection and the order of what they hear stay.
 func TestLostSessions(t *testing.T) {
 	t.Parallel()
 	all(t, testLostSessions)
@@ -77,8 +77,8 @@ func testLostSessions(t *testing.T, p pair) {
 	b.saidOnce(c, "Show me a chart", "What did I say before?", "Hello, can you hear me?", "What did I say before?")
 }
 
-// saidOnce checks that the caller saw each item once and no error, nothing that is not theirs, and that the thread has what
-// they said, once and in order.
+// saidOnce checks that the caller saw each item once and no error, nothing that is not theirs, and that the thread has
+// what they said, once and in order.
 func (b *bench) saidOnce(c *browser, want ...string) {
 	b.t.Helper()
 	checkHidden(b.t, c)

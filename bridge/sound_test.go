@@ -66,8 +66,8 @@ func (t *tape) last() time.Time {
 	return t.times[len(t.times)-1]
 }
 
-// whole reports whether the tape has a recording, but for its end: an upstream over WebSocket may be told that later, and a
-// busy machine loses packets.
+// whole reports whether the tape has a recording, but for its end: an upstream over WebSocket may be told that later,
+// and a busy machine loses packets.
 func (t *tape) whole(frames [][]byte) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,8 +154,8 @@ func (c comparison) String() string {
 	return fmt.Sprintf("%s, %.0f ms late, at most %.0f more", how, float64(c.delay.Microseconds())/1000, float64(c.latest.Microseconds())/1000)
 }
 
-// signalToNoise compares a recording with what came, which an encoder may have delayed by up to 40 ms: a whole number of
-// samples, as all rates of Opus divide 48 kHz.
+// signalToNoise compares a recording with what came, which an encoder may have delayed by up to 40 ms: a whole number
+// of samples, as all rates of Opus divide 48 kHz.
 func signalToNoise(want, got []int16) (db, segmental float64) {
 	db = math.Inf(-1)
 	for delay := range min(960, len(got)) {
@@ -190,9 +190,9 @@ func ratio(want, got []int16) float64 {
 	return 10 * math.Log10(signal/max(noise, 1))
 }
 
-// TestSound sends recorded speech through each pair of transports, both ways. Where both sides speak the same format the bytes
-// are the same; where Opus is decoded the samples are what a decoder makes of it; where it is encoded they are near. With -v it
-// prints the figures of docs/performance.md.
+// TestSound sends recorded speech through each pair of transports, both ways. Where both sides speak the same format
+// the bytes are the same; where Opus is decoded the samples are what a decoder makes of it; where it is encoded they
+// are near. With -v it prints the figures of docs/performance.md.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	pairs(t, testSound)

@@ -31,8 +31,8 @@ func TestStorageDelayed(t *testing.T) {
 	})
 }
 
-// TestStorageRecoversBehind tells a call that is behind with its inputs that the database is back: only later figures of
-// what is pending are left out.
+// TestStorageRecoversBehind tells a call that is behind with its inputs that the database is back: only later figures
+// of what is pending are left out.
 func TestStorageRecoversBehind(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()

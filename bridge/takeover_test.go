@@ -13,8 +13,8 @@ import (
 	"voicebridge/persistence/records"
 )
 
-// TestTakeoverFromProcessWithoutDatabase takes a thread over from a process that has ended its call but cannot save that:
-// the answer is to try again, and not to ask for the takeover that was asked for.
+// TestTakeoverFromProcessWithoutDatabase takes a thread over from a process that has ended its call but cannot save
+// that: the answer is to try again, and not to ask for the takeover that was asked for.
 func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)

@@ -60,8 +60,8 @@ func (b *bench) answers(key thread.Key, answer thread.Message) {
 	}))
 }
 
-// TestUnheard has a call end before the agent has answered: the next call says the answer, whether it was there before or comes
-// only now, and no later one does.
+// TestUnheard has a call end before the agent has answered: the next call says the answer, whether it was there before
+// or comes only now, and no later one does.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
 	all(t, func(t *testing.T, p pair) {

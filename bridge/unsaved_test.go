@@ -75,8 +75,8 @@ func TestSlowDatabase(t *testing.T) {
 	b.hangUp(again)
 }
 
-// TestTypedAfterOutage has a text typed between two calls, elsewhere, before the database has the end of the first one: the second
-// call knows it, and stands behind it.
+// TestTypedAfterOutage has a text typed between two calls, elsewhere, before the database has the end of the first one:
+// the second call knows it, and stands behind it.
 func TestTypedAfterOutage(t *testing.T) {
 	t.Parallel()
 	slow := &slowStore{}

@@ -80,7 +80,8 @@ func TestLateSession(t *testing.T) {
 	}
 }
 
-// TestBadAnswerAtOnce has an upstream send no usable answer, and then not answer the hang-up either: nobody waits for that.
+// TestBadAnswerAtOnce has an upstream send no usable answer, and then not answer the hang-up either: nobody waits for
+// that.
 func TestBadAnswerAtOnce(t *testing.T) {
 	t.Parallel()
 	answer, hungUp := make(chan struct{}), make(chan string, 1)
@@ -151,7 +152,8 @@ func TestUpstreamAsksToWait(t *testing.T) {
 	}
 }
 
-// TestNegotiatedUpstream has the driver and the upstream open the data channel by themselves, as OpenAI lets clients do.
+// TestNegotiatedUpstream has the driver and the upstream open the data channel by themselves, as OpenAI lets clients
+// do.
 func TestNegotiatedUpstream(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -133,8 +133,8 @@ func (q interruptedQueries) ListDrafts(ctx context.Context, messageID string) ([
 	return q.queries.ListDrafts(ctx, messageID)
 }
 
-// OutboxAfterFailure publishes events, fails to write the first group, publishes one more, and returns the data of all that
-// are left, in order.
+// OutboxAfterFailure publishes events, fails to write the first group, publishes one more, and returns the data of all
+// that are left, in order.
 func OutboxAfterFailure(events int) (left []string) {
 	o, h := newOutbox(), newHub()
 	publish := func(n int) {

@@ -135,8 +135,8 @@ func TestFenceWhileWriting(t *testing.T) {
 	}
 }
 
-// TestFrozen freezes a process in the middle of a transaction: the others do not wait for it, and when it wakes, nothing
-// of the transaction is saved, and it may be repeated.
+// TestFrozen freezes a process in the middle of a transaction: the others do not wait for it, and when it wakes,
+// nothing of the transaction is saved, and it may be repeated.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)

@@ -7,7 +7,8 @@ import (
 )
 
 // statements are the queries of a database, prepared once they have run twice: parsing took a third of a write's time.
-// Each takes memory on every connection for as long as it is open, so what runs once, such as at the start, is not kept.
+// Each takes memory on every connection for as long as it is open, so what runs once, such as at the start, is not
+// kept.
 type statements struct {
 	*sql.DB
 

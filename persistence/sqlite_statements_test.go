@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestStatementsAreKeptOnceTheyRanTwice runs a query in transactions, outside, by many at once, and one that fails. All see
-// the same rows, and only what has run twice is kept, once.
+// TestStatementsAreKeptOnceTheyRanTwice runs a query in transactions, outside, by many at once, and one that fails. All
+// see the same rows, and only what has run twice is kept, once.
 func TestStatementsAreKeptOnceTheyRanTwice(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

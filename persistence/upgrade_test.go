@@ -20,8 +20,8 @@ import (
 	"voicebridge/thread"
 )
 
-// TestUpgrade opens databases that the last commit before 0.1.0 filled. Afterwards they have what new ones have, all is as
-// it was, and what was in the search index is found, changed and deleted as if this version had saved it.
+// TestUpgrade opens databases that the last commit before 0.1.0 filled. Afterwards they have what new ones have, all is
+// as it was, and what was in the search index is found, changed and deleted as if this version had saved it.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
@@ -64,8 +64,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeOfVersion27 is TestUpgrade for the version that the tables had before the commits that led to 0.1.0. What its
-// responses were for is told from what they said.
+// TestUpgradeOfVersion27 is TestUpgrade for the version that the tables had before the commits that led to 0.1.0. What
+// its responses were for is told from what they said.
 func TestUpgradeOfVersion27(t *testing.T) {
 	t.Parallel()
 	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {

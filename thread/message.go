@@ -1,3 +1,6 @@
+// Package thread holds the words in which everybody here speaks of a conversation: messages and their parts, tool
+// calls, approvals, and what was heard. It only describes: it imports nothing of this program, stores nothing, and may
+// be imported by every other package.
 package thread
 
 import (
@@ -154,7 +157,8 @@ func (m Message) Validate() error {
 	if !slices.Contains([]Source{"", SourceVoice, SourceText, SourceAPI}, m.Metadata.Source) {
 		bad("source %q is not voice or text", m.Metadata.Source)
 	}
-	if !slices.Contains([]Status{"", StatusInProgress, StatusCompleted, StatusInterrupted, StatusFailed}, m.Metadata.Status) {
+	known := []Status{"", StatusInProgress, StatusCompleted, StatusInterrupted, StatusFailed}
+	if !slices.Contains(known, m.Metadata.Status) {
 		bad("status %q is not known", m.Metadata.Status)
 	}
 	for _, s := range []string{m.Metadata.CallID, m.Metadata.ItemID, m.Metadata.Model, m.Metadata.Voice} {
@@ -177,7 +181,8 @@ func (m Message) Validate() error {
 func (p Part) validate() error {
 	switch {
 	case p.Type == "" || p.Type == PartTool || len(p.Type) > maxTypeBytes || p.Type != CleanText(p.Type):
-		return fmt.Errorf("type is empty, lacks the tool's name, is not plain text, or has more than %d bytes", maxTypeBytes)
+		return fmt.Errorf(
+			"type is empty, lacks the tool's name, is not plain text, or has more than %d bytes", maxTypeBytes)
 	case p.IsTool() && (p.ToolCallID == "" || len(p.ToolCallID) > MaxIDBytes):
 		return fmt.Errorf("toolCallId is not 1 to %d bytes", MaxIDBytes)
 	case p.IsTool() && p.State == "":

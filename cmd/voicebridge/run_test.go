@@ -25,7 +25,7 @@ import (
 )
 
 // write puts a settings file into a folder of the test.
-func write(t *testing.T, yaml string) string {
+func write(t testing.TB, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
 	must(t, os.WriteFile(path, []byte(yaml), 0o600))
@@ -34,7 +34,7 @@ func write(t *testing.T, yaml string) string {
 
 // noFile returns an empty settings file, so that a test does not read one from the working
 // directory.
-func noFile(t *testing.T) string { return write(t, "") }
+func noFile(t testing.TB) string { return write(t, "") }
 
 // TestMain runs the tests, or a tool's child process.
 func TestMain(m *testing.M) {
@@ -74,7 +74,7 @@ func failing(t *testing.T, environ []string, args ...string) (code int, stdout, 
 	return code, out.String(), errs.String()
 }
 
-func environment(t *testing.T, more ...string) []string {
+func environment(t testing.TB, more ...string) []string {
 	t.Helper()
 	return append([]string{"DATABASE_URL=" + persistencetest.EmptySQLiteURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + noFile(t)}, more...)
 }

@@ -18,11 +18,14 @@ SELECT count(*) FROM queued_messages AS q
 JOIN threads AS t ON t.id = q.thread_id
 WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state IN ('queued', 'sending');
 
--- CountUnsent also counts what is being answered, unlike CountQueued.
+-- CountUnsent counts up to one, and also what is being answered, unlike CountQueued.
 -- name: CountUnsent :one
-SELECT count(*) FROM queued_messages AS q
-JOIN threads AS t ON t.id = q.thread_id
-WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent';
+SELECT count(*) FROM (
+    SELECT q.id FROM queued_messages AS q
+    JOIN threads AS t ON t.id = q.thread_id
+    WHERE q.thread_id = @thread_id AND t.owner = @owner AND q.state <> 'sent'
+    LIMIT 1
+) AS x;
 
 -- CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 -- name: CountAllUnsent :one

@@ -94,7 +94,8 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestMarkdownOfRecordings links each message to its sound, and the first of a call to the recording, whatever their ids are.
+// TestMarkdownOfRecordings links each message to its sound, and the first of a call to the recording, whatever their
+// ids are.
 func TestMarkdownOfRecordings(t *testing.T) {
 	t.Parallel()
 	spoken := func(call, id, text string, from, to int64) thread.Message {

@@ -187,7 +187,8 @@ func (s suite) assistantHands(t *testing.T) {
 	}
 }
 
-// assistantPages has more that others share than a page holds: one's own come first, and what is long in them is not there.
+// assistantPages has more that others share than a page holds: one's own come first, and what is long in them is not
+// there.
 func (s suite) assistantPages(t *testing.T) {
 	b, ctx := s.setup(t), t.Context()
 	room := b.store.Assistants

@@ -251,8 +251,8 @@ func (s suite) expire(t *testing.T) {
 	wantErr(t, "Expire() in the year 10000", errOf(b.store.Expire(ctx, time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), 1)), persistence.ErrInvalid)
 }
 
-// retention: threads of an assistant are kept as long as it says. That of the operator's is not changed by anything; that of an
-// owner's is at most the server's.
+// retention: threads of an assistant are kept as long as it says. That of the operator's is not changed by anything;
+// that of an owner's is at most the server's.
 func (s suite) retention(t *testing.T) {
 	url, ctx := s.newURL(t), t.Context()
 	store := Open(t, url, persistence.Options{Assistants: []assistant.Assistant{

@@ -9,8 +9,8 @@ import (
 	"voicebridge/persistence/records"
 )
 
-// lateWords saves what was said in a call, partly or wholly, after a later call has begun or spoken. The order is that of
-// the calls.
+// lateWords saves what was said in a call, partly or wholly, after a later call has begun or spoken. The order is that
+// of the calls.
 func (s suite) lateWords(t *testing.T) {
 	said := func(call, words string, at persistence.Place) persistence.Change {
 		put := putText(words, words, at)

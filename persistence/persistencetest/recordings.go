@@ -11,7 +11,8 @@ import (
 	"voicebridge/persistence/records"
 )
 
-// recordings keeps recordings for the owners of their calls. They outlive the calls, so that their files can be deleted.
+// recordings keeps recordings for the owners of their calls. They outlive the calls, so that their files can be
+// deleted.
 func (s suite) recordings(t *testing.T) {
 	store, ctx := Open(t, s.newURL(t), persistence.Options{}), t.Context()
 	kept := store.Recordings

@@ -260,7 +260,8 @@ func (s suite) watchSlowly(t *testing.T) {
 	}
 }
 
-// watchOwnerSlowly publishes more than fits into a watcher's buffer of 256 events and 1 MiB: it gets everything, in order.
+// watchOwnerSlowly publishes more than fits into a watcher's buffer of 256 events and 1 MiB: it gets everything, in
+// order.
 func (s suite) watchOwnerSlowly(t *testing.T) {
 	b := s.setup(t)
 	for name, c := range map[string]struct{ events, bytes int }{
@@ -335,7 +336,8 @@ func (s suite) watchOwnerLate(t *testing.T) {
 	want(persistence.EventThreadDeleted, "old") // without the thread, an event is passed on as it is
 }
 
-// watchOwnerAgain: a watch gets what happened after a number, also before it began and from a process that has died since.
+// watchOwnerAgain: a watch gets what happened after a number, also before it began and from a process that has died
+// since.
 func (s suite) watchOwnerAgain(t *testing.T) {
 	b := s.serving(t)
 	watch := func(after int64) (*persistence.OwnerWatch, func() persistence.Event) {

@@ -233,7 +233,8 @@ func (q *queue) take(by time.Time) (taken []batch) {
 			continue
 		}
 		size += l.bytes
-		taken = append(taken, batch{lane: l, due: l.due, ThreadChanges: persistence.ThreadChanges{Key: l.key, Changes: l.waiting}})
+		changes := persistence.ThreadChanges{Key: l.key, Changes: l.waiting}
+		taken = append(taken, batch{lane: l, due: l.due, ThreadChanges: changes})
 		l.taken, l.waiting, l.bytes = l.pushed, nil, 0
 		clear(l.index)
 	}

@@ -309,9 +309,9 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 	})
 }
 
-// TestQueuedTextWithoutDatabase loses the database right before a queued text is saved, and the process after three more
-// turns. What was said is in its spool, from where the next start brings it into the thread, in order; the queued message
-// is sent once, also if another process has claimed it meanwhile.
+// TestQueuedTextWithoutDatabase loses the database right before a queued text is saved, and the process after three
+// more turns. What was said is in its spool, from where the next start brings it into the thread, in order; the queued
+// message is sent once, also if another process has claimed it meanwhile.
 func TestQueuedTextWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	for name, claimedAgain := range map[string]bool{"claimed": false, "claimed again": true} {

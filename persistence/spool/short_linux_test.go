@@ -18,8 +18,8 @@ import (
 // shortEnv passes the folder and the thread to the process whose files may not grow.
 const shortEnv = "SPOOL_TEST_SHORT"
 
-// TestShortWrite: of records that did not fit on the disk, whose changes were refused, none is found behind a shorter one
-// that did fit.
+// TestShortWrite: of records that did not fit on the disk, whose changes were refused, none is found behind a shorter
+// one that did fit.
 func TestShortWrite(t *testing.T) {
 	t.Parallel()
 	store, dir := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), t.TempDir()

@@ -204,7 +204,8 @@ func (d sleepy) ApplyAll(_ context.Context, groups []persistence.ThreadChanges) 
 
 func (sleepy) Instance() string { return "sleepy" }
 
-// TestSlowAgain has each transaction take nearly as long as one may: what has waited for one does not wait as long again.
+// TestSlowAgain has each transaction take nearly as long as one may: what has waited for one does not wait as long
+// again.
 func TestSlowAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

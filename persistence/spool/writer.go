@@ -142,11 +142,13 @@ func (w *Writer) Push(key thread.Key, changes ...persistence.Change) bool {
 // PushLast is Push for what must be said last, whatever is waiting.
 func (w *Writer) PushLast(key thread.Key, changes ...persistence.Change) {
 	if !w.queue.push(math.MaxInt, key, changes) {
-		w.cfg.Logger.Error("changes of a thread lost, they came too late", "thread_id", key.Thread, "changes", len(changes))
+		w.cfg.Logger.Error("changes of a thread lost, they came too late", "thread_id", key.Thread,
+			"changes", len(changes))
 	}
 }
 
-// Save is Push, and returns when the changes are in the database or in the file. After an error they may still be saved.
+// Save is Push, and returns when the changes are in the database or in the file. After an error they may still be
+// saved.
 func (w *Writer) Save(ctx context.Context, key thread.Key, changes ...persistence.Change) error {
 	if !w.Push(key, changes...) {
 		return fmt.Errorf("save changes: %w", ErrFull)
@@ -210,7 +212,8 @@ func (w *Writer) Run(ctx context.Context) error {
 			d := running
 			running = nil
 			if err := w.drained(d); err != nil {
-				w.cfg.Logger.Warn("changes of threads are waiting in the spool", "changes", w.file.pending, "error", err)
+				w.cfg.Logger.Warn("changes of threads are waiting in the spool", "changes", w.file.pending,
+					"error", err)
 				retry = time.After(pause.NextBackOff())
 				break
 			}
@@ -429,7 +432,8 @@ func (w *Writer) end(running *drain) (err error) {
 		err, running = w.drained(running), nil
 	}
 	if err != nil {
-		w.cfg.Logger.Warn("changes of threads stay in the spool until the next start", "changes", w.file.pending, "error", err)
+		w.cfg.Logger.Warn("changes of threads stay in the spool until the next start",
+			"changes", w.file.pending, "error", err)
 	}
 	err = nil
 	if lost := w.queue.rest(); lost > 0 {

@@ -18,8 +18,8 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// TestSilence keeps the clock of a session running: without a hole of 250 ms, and without silence in the middle of speech that comes
-// unevenly.
+// TestSilence keeps the clock of a session running: without a hole of 250 ms, and without silence in the middle of
+// speech that comes unevenly.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

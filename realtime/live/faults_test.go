@@ -23,8 +23,8 @@ live {"type":"response.event","event_id":"e1","delegation_id":"item_d","event":{
 live {"type":"response.event","event_id":"e2","delegation_id":"item_d","event":{"type":"response.output_item.done","item":{"type":"function_call","call_id":"call_1","name":"look","arguments":"{}","status":"completed"}}}
 `
 
-// TestResultBeforeItsResponseEnds has the result of a function come before and after the end of the response that calls it: the backend
-// is told the same.
+// TestResultBeforeItsResponseEnds has the result of a function come before and after the end of the response that calls
+// it: the backend is told the same.
 func TestResultBeforeItsResponseEnds(t *testing.T) {
 	t.Parallel()
 	const (
@@ -75,8 +75,8 @@ client {"type":"response.create"}
 	})
 }
 
-// TestNobodySpeaks has a call without a microphone for a minute: the clock of its session runs, without a hole, and what is typed is
-// told.
+// TestNobodySpeaks has a call without a microphone for a minute: the clock of its session runs, without a hole, and
+// what is typed is told.
 func TestNobodySpeaks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestNobodySpeaks(t *testing.T) {
 	})
 }
 
-// TestLateEnd has a session confirm its end only after a while, even with a function that runs. What it has not placed before is no
-// error for the client.
+// TestLateEnd has a session confirm its end only after a while, even with a function that runs. What it has not placed
+// before is no error for the client.
 func TestLateEnd(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{"idle": "", "with a function": calling} {
@@ -191,8 +191,8 @@ func (k *talk) says(kind, who string, from time.Duration, words, late int) time.
 	return from
 }
 
-// TestTwentyMinutes has both sides talk for twenty minutes: they overlap, words come late and in disorder, and many twice. The client
-// gets what was said once and in order.
+// TestTwentyMinutes has both sides talk for twenty minutes: they overlap, words come late and in disorder, and many
+// twice. The client gets what was said once and in order.
 func TestTwentyMinutes(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -255,7 +255,8 @@ func (k *talk) listen(t *testing.T) {
 	}
 }
 
-// sorted puts words in the order of their numbers: a client gets late ones at the end, and the whole text with the item.
+// sorted puts words in the order of their numbers: a client gets late ones at the end, and the whole text with the
+// item.
 func sorted(text string) string {
 	words := strings.Fields(text)
 	number := func(word string) (n int) {

@@ -212,8 +212,8 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// play plays a script: each line is an event of the session (live), of the client (client), a fragment of what a side says (user, voice),
-// or time that passes (wait).
+// play plays a script: each line is an event of the session (live), of the client (client), a fragment of what a side
+// says (user, voice), or time that passes (wait).
 func play(t *testing.T, script string) (client, model string) {
 	t.Helper()
 	delegate := DelegateResponses

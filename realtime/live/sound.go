@@ -18,8 +18,8 @@ const (
 	jitter = 160 * time.Millisecond
 	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
 	loud, loudPackets = -38, 8
-	// maxFill is how many packets of silence are sent at once. Of what a caller saves, who will go on, the last heldFrames wait:
-	// sound that is a little late does not make the silence before it longer.
+	// maxFill is how many packets of silence are sent at once. Of what a caller saves, who will go on, the last heldFrames
+	// wait: sound that is a little late does not make the silence before it longer.
 	maxFill, heldFrames = 25, 3
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestFiller has a caller speak and save silence: a remote that hears somebody speak gets packets all the time, until it has heard
-// the end, and one that hears nobody gets what comes.
+// TestFiller has a caller speak and save silence: a remote that hears somebody speak gets packets all the time, until
+// it has heard the end, and one that hears nobody gets what comes.
 func TestFiller(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -89,8 +89,8 @@ type Decoder struct {
 	out    []int16   // of several
 }
 
-// NewDecoder makes a Decoder, which takes about 200 KB, and 300 KB more once it has used a copy. Rates are 8, 12, 16, 24
-// and 48 kHz.
+// NewDecoder makes a Decoder, which takes about 200 KB, and 300 KB more once it has used a copy. Rates are 8, 12, 16,
+// 24 and 48 kHz.
 func NewDecoder(rate int) (*Decoder, error) {
 	d, err := opus.NewDecoderWithOutput(rate, 1)
 	if err != nil {

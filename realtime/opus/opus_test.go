@@ -69,9 +69,9 @@ func decode(t testing.TB, rate int, packets [][]byte) (pcm []int16) {
 	return pcm
 }
 
-// snr returns in dB by how much want is louder than what got differs from it: of all, and the mean of its frames that are
-// louder than -50 dBFS, each counted from -10 to 35 (segmental). got is late by what the encoder looks ahead: 2.5 ms, to
-// which decoders that resample add less than a sample of 8 kHz.
+// snr returns in dB by how much want is louder than what got differs from it: of all, and the mean of its frames that
+// are louder than -50 dBFS, each counted from -10 to 35 (segmental). got is late by what the encoder looks ahead: 2.5
+// ms, to which decoders that resample add less than a sample of 8 kHz.
 func snr(want, got []int16, rate int) (db, segmental float64) {
 	db = math.Inf(-1)
 	for delay := rate * 24 / 10_000; delay <= rate*26/10_000; delay++ {

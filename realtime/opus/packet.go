@@ -34,8 +34,8 @@ func Duration(packet []byte) int {
 	return 0
 }
 
-// IsEmpty reports whether a packet has no sound: its sender sends next to nothing until there is some (DTX), or a recorder
-// has put it in the place of a lost one. A decoder makes up what is missing (RFC 6716, 4.4).
+// IsEmpty reports whether a packet has no sound: its sender sends next to nothing until there is some (DTX), or a
+// recorder has put it in the place of a lost one. A decoder makes up what is missing (RFC 6716, 4.4).
 func IsEmpty(packet []byte) bool {
 	switch len(packet) {
 	case 1:

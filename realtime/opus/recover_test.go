@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "encode the speech in testdata again")
 
-// spoken is speech whose packets have a copy of the one before them (in-band FEC), as browsers send it over a network that
-// loses packets; each has its length of 16 bits in front. cmd/voicebridge sends it over networks that lose some.
+// spoken is speech whose packets have a copy of the one before them (in-band FEC), as browsers send it over a network
+// that loses packets; each has its length of 16 bits in front. cmd/voicebridge sends it over networks that lose some.
 const spoken = "testdata/inband-fec.bin"
 
 func spokenPackets(t testing.TB) (packets [][]byte) {
@@ -53,8 +53,8 @@ func encodeSpoken(t testing.TB) (file []byte) {
 	return file
 }
 
-// TestRecover loses packets of speech whose followers have copies: with these it comes much nearer to what was said than
-// what is made up.
+// TestRecover loses packets of speech whose followers have copies: with these it comes much nearer to what was said
+// than what is made up.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	const rate, size = 24000, 480

@@ -36,8 +36,8 @@ func resample(t *testing.T, from, to int, samples []int16, chunk int) (out []int
 	return out
 }
 
-// TestResponse measures the filter between all rates: it keeps what both rates can express, and nothing folds back or is
-// mirrored. -v shows the response.
+// TestResponse measures the filter between all rates: it keeps what both rates can express, and nothing folds back or
+// is mirrored. -v shows the response.
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	for _, from := range Rates {

@@ -66,8 +66,8 @@ func Azure() Dialect {
 	return d
 }
 
-// XAI has voice and turn detection at the top of a session, and knows neither truncation nor items that are done. Source:
-// xAI's page about the voice agent, as pipecat's and LiveKit's plugins for it have its fields.
+// XAI has voice and turn detection at the top of a session, and knows neither truncation nor items that are done.
+// Source: xAI's page about the voice agent, as pipecat's and LiveKit's plugins for it have its fields.
 func XAI() Dialect {
 	d := Realtime()
 	d.silent, d.ghosts, d.cumulative, d.limited = true, true, true, false

@@ -53,8 +53,9 @@ const (
 	FromServer = "Server"
 )
 
-// Published returns how an event differs from what OpenAI publishes about those of its type; nil means that it does not, or that
-// there is no such type. Members that are null count as missing where OpenAI itself sends null: those that are named.
+// Published returns how an event differs from what OpenAI publishes about those of its type; nil means that it does
+// not, or that there is no such type. Members that are null count as missing where OpenAI itself sends null: those that
+// are named.
 func Published(direction string, event []byte, nulls ...string) error {
 	var tree map[string]any
 	if err := json.Unmarshal(event, &tree); err != nil {

@@ -1,5 +1,5 @@
-// Package realtimetest stands in for other vendors' Realtime servers in tests: it replays recorded exchanges, and serves the
-// API over WebSocket strictly.
+// Package realtimetest stands in for other vendors' Realtime servers in tests: it replays recorded exchanges, and
+// serves the API over WebSocket strictly.
 package realtimetest
 
 import (

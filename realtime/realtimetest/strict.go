@@ -16,8 +16,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Strict is a Realtime server over WebSocket, written from the vendors' pages and not from this program: it refuses what
-// they do not name, and sends sound ten times as fast as it is heard.
+// Strict is a Realtime server over WebSocket, written from the vendors' pages and not from this program: it refuses
+// what they do not name, and sends sound ten times as fast as it is heard.
 type Strict struct {
 	Dialect Dialect
 	Model   string

@@ -51,8 +51,9 @@ func (s *wire) send(ctx context.Context, kind string, fields tree) {
 // nulls are those that OpenAI sends although its document does not say so.
 var nulls = []string{"previous_item_id", "turn_detection", "transcript", "status_details", "usage"}
 
-// published notes how an event differs from what OpenAI publishes. Sessions are sent without most of what they have; those
-// of other vendors have other members, and their servers other events. All read what we send besides sessions as OpenAI does.
+// published notes how an event differs from what OpenAI publishes. Sessions are sent without most of what they have;
+// those of other vendors have other members, and their servers other events. All read what we send besides sessions as
+// OpenAI does.
 func (s *wire) published(direction, kind string, data []byte) {
 	session := strings.HasPrefix(kind, "session.")
 	if s.d.Beta || session && (direction == FromServer || !s.d.limited) || direction == FromServer && !s.d.limited {

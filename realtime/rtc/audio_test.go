@@ -245,8 +245,8 @@ func TestSecondTrack(t *testing.T) {
 	}
 }
 
-// TestNewSource has a remote go on under an SSRC that no description names, as after a restart of its encoder. Its sound
-// is followed, on both kinds of legs.
+// TestNewSource has a remote go on under an SSRC that no description names, as after a restart of its encoder. Its
+// sound is followed, on both kinds of legs.
 func TestNewSource(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -298,7 +298,8 @@ func TestTerseAnswer(t *testing.T) {
 	}
 }
 
-// TestConcurrentWriters has four sources write at once, for the race detector. No write fails, and none is counted twice.
+// TestConcurrentWriters has four sources write at once, for the race detector. No write fails, and none is counted
+// twice.
 func TestConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})
@@ -382,8 +383,8 @@ func TestDownlinkSwitch(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNotSent passes on speech with silence in it that is not sent (DTX), either way alike: times and markers are kept, and
-// numbers have no gap. Where a remote hears somebody speak, silence takes its place, in the same stream.
+// TestSilenceIsNotSent passes on speech with silence in it that is not sent (DTX), either way alike: times and markers
+// are kept, and numbers have no gap. Where a remote hears somebody speak, silence takes its place, in the same stream.
 func TestSilenceIsNotSent(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{DTX: true})
@@ -475,8 +476,8 @@ func TestEarlySound(t *testing.T) {
 	}
 }
 
-// TestEarlySoundIsLimited keeps the last seconds of what is spoken before a gate opens, however few packets have them, until the
-// peer ends.
+// TestEarlySoundIsLimited keeps the last seconds of what is spoken before a gate opens, however few packets have them,
+// until the peer ends.
 func TestEarlySoundIsLimited(t *testing.T) {
 	t.Parallel()
 	const spoken = 12 * time.Second

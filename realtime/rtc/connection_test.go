@@ -95,7 +95,8 @@ func TestNoAddressOfALink(t *testing.T) {
 	}
 }
 
-// TestPublicIPLeadsToAnyAddress connects a browser through a NAT that leads to one of the machine's addresses, whichever.
+// TestPublicIPLeadsToAnyAddress connects a browser through a NAT that leads to one of the machine's addresses,
+// whichever.
 func TestPublicIPLeadsToAnyAddress(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{UDPPort: freePort(t), PublicIPs: []string{"203.0.113.9"}})

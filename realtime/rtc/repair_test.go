@@ -150,8 +150,8 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestRepairs talks over a network that loses every tenth packet, each way. What one side asks for the other one repeats, if
-// the answer allows it.
+// TestRepairs talks over a network that loses every tenth packet, each way. What one side asks for the other one
+// repeats, if the answer allows it.
 func TestRepairs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -358,8 +358,8 @@ func TestTrackReplaced(t *testing.T) {
 	}
 }
 
-// TestRefusedFirst answers offers whose first sections are refused, and the offers that follow them: the candidates are in the first
-// section that is in use, once.
+// TestRefusedFirst answers offers whose first sections are refused, and the offers that follow them: the candidates are
+// in the first section that is in use, once.
 func TestRefusedFirst(t *testing.T) {
 	t.Parallel()
 	video := func(direction webrtc.RTPTransceiverDirection) func(*testing.T, *webrtc.PeerConnection) {

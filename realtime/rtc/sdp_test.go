@@ -226,8 +226,8 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// TestSilenceIsAskedFor asks browsers for no packets in silence (DTX) if that is set, whatever their offers say of Opus, and never
-// an upstream, which the offer would ask to save packets, too.
+// TestSilenceIsAskedFor asks browsers for no packets in silence (DTX) if that is set, whatever their offers say of
+// Opus, and never an upstream, which the offer would ask to save packets, too.
 func TestSilenceIsAskedFor(t *testing.T) {
 	t.Parallel()
 	with, without := newAPI(t, Config{DTX: true}), newAPI(t, Config{})

@@ -23,8 +23,8 @@ func setAddresses(n *network, addresses ...string) {
 	n.interfaces, n.read = []*transport.Interface{i}, time.Now().Add(time.Hour)
 }
 
-// TestAddressAppears has the machine change its address, as a VPN that comes up later does, and back: calls get the address
-// that it has.
+// TestAddressAppears has the machine change its address, as a VPN that comes up later does, and back: calls get the
+// address that it has.
 func TestAddressAppears(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/pion/stun/v4"
 )
 
-// TestPublicAddress asks a server that loses the first request and sends noise, one that refuses, and one that is silent.
+// TestPublicAddress asks a server that loses the first request and sends noise, one that refuses, and one that is
+// silent.
 func TestPublicAddress(t *testing.T) {
 	t.Parallel()
 	silent := errors.New("the test has seen enough")

@@ -133,8 +133,8 @@ type heard struct {
 	atMS  int64
 }
 
-// hear has a caller speak three times, with silence that is sent or not (DTX), and what comes after it late, and returns what the
-// detector reports.
+// hear has a caller speak three times, with silence that is sent or not (DTX), and what comes after it late, and
+// returns what the detector reports.
 func hear(t *testing.T, dtx bool, late time.Duration) (events []heard) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -178,7 +178,8 @@ func hear(t *testing.T, dtx bool, late time.Duration) (events []heard) {
 	return events
 }
 
-// TestHearsSilenceThatIsNotSent hears turns end, and the next ones begin, as if silence were sent, even if what comes after it is late.
+// TestHearsSilenceThatIsNotSent hears turns end, and the next ones begin, as if silence were sent, even if what comes
+// after it is late.
 func TestHearsSilenceThatIsNotSent(t *testing.T) {
 	t.Parallel()
 	sent := hear(t, false, 0)

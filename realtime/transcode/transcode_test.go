@@ -154,8 +154,8 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestPausesDoNotClick ends a tone in its middle and begins it again, with silence between that is not sent (DTX): no step from one
-// sample to the next is larger than in the tone.
+// TestPausesDoNotClick ends a tone in its middle and begins it again, with silence between that is not sent (DTX): no
+// step from one sample to the next is larger than in the tone.
 func TestPausesDoNotClick(t *testing.T) {
 	t.Parallel()
 	var opus tape
@@ -242,8 +242,8 @@ func spoken(t *testing.T, packets int) []media.Packet {
 	return opus.packets
 }
 
-// TestRepeated has packets come late: those that are repeated soon sound as if none had been lost, and for others nobody
-// waits for long.
+// TestRepeated has packets come late: those that are repeated soon sound as if none had been lost, and for others
+// nobody waits for long.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	packets := spoken(t, 40)

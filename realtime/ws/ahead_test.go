@@ -134,8 +134,8 @@ func TestAheadWithoutRoom(t *testing.T) {
 	})
 }
 
-// TestAheadPieces has an upstream send sound in pieces of any length, even with a sample in two of them: a client gets all of
-// it in pieces of whole samples, as they came unless they are very short or very long, whether it reads or not.
+// TestAheadPieces has an upstream send sound in pieces of any length, even with a sample in two of them: a client gets
+// all of it in pieces of whole samples, as they came unless they are very short or very long, whether it reads or not.
 func TestAheadPieces(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -199,8 +199,8 @@ func TestAheadChanges(t *testing.T) {
 	})
 }
 
-// TestAheadInterrupted has the caller speak into an answer that the client has: what was heard is the client's to say, for a
-// second. Then the upstream is told what was by the clock.
+// TestAheadInterrupted has the caller speak into an answer that the client has: what was heard is the client's to say,
+// for a second. Then the upstream is told what was by the clock.
 func TestAheadInterrupted(t *testing.T) {
 	t.Parallel()
 	const within = clientsWord - 10*time.Millisecond

@@ -12,8 +12,8 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// TestSaid finds out when sound came by its place in what was sent: also what was held, what waited for a slow upstream, what
-// another connection of the caller brought, and silence that nobody sent.
+// TestSaid finds out when sound came by its place in what was sent: also what was held, what waited for a slow
+// upstream, what another connection of the caller brought, and silence that nobody sent.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	inCall(t, Profile{}, func(t *testing.T, c *call) {
@@ -112,8 +112,8 @@ func TestStreamOfASlowClock(t *testing.T) {
 	}
 }
 
-// TestSound counts the sound of each item as far as it has come, whether it was played, waits, or was stopped; so many items as are
-// remembered.
+// TestSound counts the sound of each item as far as it has come, whether it was played, waits, or was stopped; so many
+// items as are remembered.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	inCall(t, Profile{}, func(t *testing.T, c *call) {

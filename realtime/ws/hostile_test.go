@@ -94,8 +94,8 @@ func TestHostileDial(t *testing.T) {
 	}
 }
 
-// TestHostileUpstream has one session say what no upstream should: it goes on, or ends with a reason, and another one of the same
-// upstream does not notice.
+// TestHostileUpstream has one session say what no upstream should: it goes on, or ends with a reason, and another one
+// of the same upstream does not notice.
 func TestHostileUpstream(t *testing.T) {
 	t.Parallel()
 	odd := []string{
@@ -171,8 +171,8 @@ func TestHostileUpstream(t *testing.T) {
 	}
 }
 
-// TestUpstreamFloods has an upstream send without end to a call that takes nothing: what waits is bounded, in number and in bytes,
-// whatever its parts are.
+// TestUpstreamFloods has an upstream send without end to a call that takes nothing: what waits is bounded, in number
+// and in bytes, whatever its parts are.
 func TestUpstreamFloods(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 32<<10) // more bytes than may wait before as many as may wait have come

@@ -220,8 +220,8 @@ func (c *call) done(response string) {
 	c.up.say(`{"type":"response.done","response":{"id":%q,"status":"completed","output":[]}}`, response)
 }
 
-// TestPlayout has an upstream send two answers at once: they are heard in real time, one frame each 20 ms, and the events
-// say when.
+// TestPlayout has an upstream send two answers at once: they are heard in real time, one frame each 20 ms, and the
+// events say when.
 func TestPlayout(t *testing.T) {
 	t.Parallel()
 	inCall(t, Profile{}, func(t *testing.T, c *call) {
@@ -264,8 +264,8 @@ func TestPlayout(t *testing.T) {
 
 func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
 
-// TestInterruption has the caller speak into an answer: within 40 ms nothing more is heard, and the upstream is told what
-// was.
+// TestInterruption has the caller speak into an answer: within 40 ms nothing more is heard, and the upstream is told
+// what was.
 func TestInterruption(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{false, true} {
@@ -310,8 +310,8 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
-// TestClientsWord has a client that plays answers itself: what it says of an interrupted one is what the upstream is told, or,
-// if it says nothing for a second, what was played here.
+// TestClientsWord has a client that plays answers itself: what it says of an interrupted one is what the upstream is
+// told, or, if it says nothing for a second, what was played here.
 func TestClientsWord(t *testing.T) {
 	t.Parallel()
 	for _, keeps := range []bool{false, true} {
@@ -351,7 +351,8 @@ func TestClientsWord(t *testing.T) {
 	}
 }
 
-// TestNoInterruption has a session in which speech does not stop answers; its client does, with output_audio_buffer.clear.
+// TestNoInterruption has a session in which speech does not stop answers; its client does, with
+// output_audio_buffer.clear.
 func TestNoInterruption(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []string{"null", `{"type":"server_vad","interrupt_response":false}`} {
@@ -403,8 +404,8 @@ func TestFarAhead(t *testing.T) {
 	})
 }
 
-// TestSharedAhead has other sessions use what is shared: a minute of sound waits all the same, and what is more comes when
-// there is room for it. Nothing is lost, and what was taken is given back, however it was used.
+// TestSharedAhead has other sessions use what is shared: a minute of sound waits all the same, and what is more comes
+// when there is room for it. Nothing is lost, and what was taken is given back, however it was used.
 func TestSharedAhead(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(c *call){
@@ -608,8 +609,8 @@ func TestMutedCaller(t *testing.T) {
 	})
 }
 
-// TestPausingCaller has a caller say that nothing comes in silence (DTX): the upstream, which hears that somebody speaks, gets silence
-// as time goes on, neither in bursts nor more of it than there was.
+// TestPausingCaller has a caller say that nothing comes in silence (DTX): the upstream, which hears that somebody
+// speaks, gets silence as time goes on, neither in bursts nor more of it than there was.
 func TestPausingCaller(t *testing.T) {
 	t.Parallel()
 	for name, refreshes := range map[string]int{"to be refreshed": 5, "for good": 0} {

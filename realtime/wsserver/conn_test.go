@@ -415,7 +415,8 @@ func TestInputRefused(t *testing.T) {
 		if diff := cmp.Diff(want, r.pipe.sent()); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
 		}
-		// What the connection does not understand, the call explains; and what it does, it leaves to the call but for formats.
+		// What the connection does not understand, the call explains; and what it does, it leaves to the call but for
+		// formats.
 		r.say("nonsense")
 		r.say(`{"type":"session.update","session":7}`)
 		r.say("%s", strings.Repeat(" ", MaxEvent+1))
@@ -631,8 +632,8 @@ func TestFormats(t *testing.T) {
 	})
 }
 
-// TestFormatChanges has a client that changes its formats in the middle: each sound is what it was when it was sent, and
-// the answer's from session.updated on.
+// TestFormatChanges has a client that changes its formats in the middle: each sound is what it was when it was sent,
+// and the answer's from session.updated on.
 func TestFormatChanges(t *testing.T) {
 	t.Parallel()
 	inRoom(t, newPipe(), func(r *room) {

@@ -67,7 +67,8 @@ func (p *pipe) summary() (lines []string) {
 	return lines
 }
 
-// TestEarly has sound come before it is heard: it is passed on at once, and the events that say that it is complete follow it.
+// TestEarly has sound come before it is heard: it is passed on at once, and the events that say that it is complete
+// follow it.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	first, second := media.Part{Response: "r1", Item: "i1"}, media.Part{Response: "r1", Item: "i2"}
@@ -150,8 +151,8 @@ func TestEarly(t *testing.T) {
 	}
 }
 
-// TestEarlyRoom has a client that does not read, and sound that is never announced: there is no more room, and what waits is
-// bounded.
+// TestEarlyRoom has a client that does not read, and sound that is never announced: there is no more room, and what
+// waits is bounded.
 func TestEarlyRoom(t *testing.T) {
 	t.Parallel()
 	p := newPipe()
@@ -194,8 +195,8 @@ func TestEarlyFormats(t *testing.T) {
 	})
 }
 
-// TestEarlyAgain has a client reconnect while it has sound that is not heard yet: it gets that again, and its end after it. Its session
-// comes before both.
+// TestEarlyAgain has a client reconnect while it has sound that is not heard yet: it gets that again, and its end after
+// it. Its session comes before both.
 func TestEarlyAgain(t *testing.T) {
 	t.Parallel()
 	inRoom(t, newPipe(), func(r *room) {

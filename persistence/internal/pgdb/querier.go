@@ -58,7 +58,7 @@ type Querier interface {
 	CountQueued(ctx context.Context, threadID string, owner string) (int64, error)
 	// CountThreads counts the threads of an owner, up to max_rows.
 	CountThreads(ctx context.Context, owner string, maxRows int64) (int64, error)
-	// CountUnsent also counts what is being answered, unlike CountQueued.
+	// CountUnsent counts up to one, and also what is being answered, unlike CountQueued.
 	CountUnsent(ctx context.Context, threadID string, owner string) (int64, error)
 	// CreateThread changes nothing if there is a thread with this id, whoever owns it.
 	CreateThread(ctx context.Context, arg CreateThreadParams) (int64, error)

@@ -64,7 +64,8 @@ func generate(postgres, sqlite string) ([]byte, error) {
 	out := bytes.NewBufferString(head)
 	for i, m := range methods {
 		if i >= len(theirs) || signature(m) != signature(theirs[i]) {
-			return nil, fmt.Errorf("%s differs between the engines: parameters must have the same order in both queries", signature(m))
+			return nil, fmt.Errorf(
+				"%s differs between the engines: parameters must have the same order in both queries", signature(m))
 		}
 		if err := write(out, m); err != nil {
 			return nil, err

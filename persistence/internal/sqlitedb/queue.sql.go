@@ -96,12 +96,15 @@ func (q *Queries) CountQueued(ctx context.Context, threadID string, owner string
 }
 
 const countUnsent = `-- name: CountUnsent :one
-SELECT count(*) FROM queued_messages AS q
-JOIN threads AS t ON t.id = q.thread_id
-WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
+SELECT count(*) FROM (
+    SELECT q.id FROM queued_messages AS q
+    JOIN threads AS t ON t.id = q.thread_id
+    WHERE q.thread_id = ?1 AND t.owner = ?2 AND q.state <> 'sent'
+    LIMIT 1
+) AS x
 `
 
-// CountUnsent also counts what is being answered, unlike CountQueued.
+// CountUnsent counts up to one, and also what is being answered, unlike CountQueued.
 func (q *Queries) CountUnsent(ctx context.Context, threadID string, owner string) (int64, error) {
 	row := q.db.QueryRowContext(ctx, countUnsent, threadID, owner)
 	var count int64
