@@ -36,8 +36,8 @@ func TestOpenAPISaysWhatTypesSay(t *testing.T) {
 				body = content.Schema.Value
 			}
 		}
-		for i := range types[0].NumField() {
-			switch f := types[0].Field(i); {
+		for f := range types[0].Fields() {
+			switch {
 			case f.Tag.Get("body") == "":
 			case body == nil:
 				t.Errorf("%s: the document has no body", pattern)
@@ -81,8 +81,7 @@ func wantQuery(t *testing.T, pattern string, described openapi3.Parameters, in r
 			left[p.Value.Name] = p.Value.Schema.Value
 		}
 	}
-	for i := range in.NumField() {
-		f := in.Field(i)
+	for f := range in.Fields() {
 		name := f.Tag.Get("query")
 		if name == "" {
 			continue
@@ -183,8 +182,7 @@ func propertiesOf(s *openapi3.Schema) (map[string]*openapi3.Schema, map[string]b
 // fieldsOf returns the fields of a struct by their names in JSON, with those of embedded structs.
 func fieldsOf(typ reflect.Type) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && name == "":
