@@ -52,7 +52,9 @@ func TestPageHooks(t *testing.T) {
 	p.pressID(t, "menu-settings")
 	p.pressID(t, "show-hooks")
 	p.until(t, "the hook, without its secret", "probe.all('hook').length === 1 && probe.all('hook-secret').length === 0")
+	p.until(t, "the colour of danger", dangerIsRed)
 	p.pressID(t, "hook-delete")
+	p.until(t, "the colour of danger", dangerIsRed)
 	p.pressID(t, "removal-agree")
 	p.until(t, "no hook", "probe.all('hook').length === 0 && probe.all('add-hook').length === 1")
 }
@@ -92,6 +94,7 @@ func TestPageShareAndErase(t *testing.T) {
 	if _, err := zip.NewReader(bytes.NewReader([]byte(archive.body)), int64(len(archive.body))); err != nil {
 		t.Errorf("the archive: %d, %v", archive.status, err)
 	}
+	p.until(t, "the colour of danger", dangerIsRed)
 	p.pressID(t, "erase-everything")
 	p.until(t, "the question", "probe.all('erase-sure')[0]?.disabled")
 	p.fill(t, "erase-word", "yes")
@@ -108,3 +111,12 @@ func TestPageShareAndErase(t *testing.T) {
 	}
 	p.atEachSize(t, "settings", "probe.all('menu-settings')[0].click()")
 }
+
+// dangerIsRed is true once there are dangerous buttons, and each is written in the colour of danger.
+const dangerIsRed = `(() => {
+	const probe = document.body.appendChild(document.createElement('i'));
+	probe.style.color = 'var(--danger)';
+	const red = getComputedStyle(probe).color, all = [...document.querySelectorAll('.btn.danger')];
+	probe.remove();
+	return all.length > 0 && all.every((one) => getComputedStyle(one).color === red);
+})()`

@@ -237,7 +237,7 @@ func TestPageForScreenReaders(t *testing.T) {
 	p.click(t, "hangup")
 	p.untilOver(t)
 	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
-	p.wantTree(t, "after a call", "main Transcript", "image bar chart: Sales of this year", "region Call", "button Talk")
+	p.wantTree(t, "after a call", "main Transcript", "image bar chart: Sales of this year", "group Call", "button Talk")
 }
 
 // TestPageRecordingByKeyboard has a call recorded, pauses that, allows a tool, hangs up and listens to the call and to a message, all
@@ -290,10 +290,10 @@ func TestPageRecordingByKeyboard(t *testing.T) {
 	p.untilOver(t)
 
 	p.tabToID(t, "show-recording")
-	p.wantTree(t, "call to listen to", "region Call", "button Listen to the call [focused true]")
+	p.wantTree(t, "call to listen to", "group Call", "button Listen to the call [focused true]")
 	p.enter(t)
 	p.focusOn(t, "play-recording")
-	p.wantTree(t, "recording", "region Call", "group Listen to the call", "button Play [focused true]", "link Download the recording", "slider Position in the recording [value 0]")
+	p.wantTree(t, "recording", "group Call", "group Listen to the call", "button Play [focused true]", "link Download the recording", "slider Position in the recording [value 0]")
 	p.enter(t)
 	p.until(t, "the call being played", "probe.all('play-recording')[0].ariaLabel === 'Pause'")
 	p.wantTree(t, "recording played", "group Listen to the call", "button Pause [focused true]")
