@@ -180,7 +180,9 @@ func testBargeIn(t *testing.T, p pair) {
 		t.Fatalf("the story: %+v", story.Metadata)
 	}
 	heardText, ms := *story.Metadata.HeardText, *story.Metadata.AudioEndMS
-	if heardText == "" || heardText == story.Text() || !strings.HasPrefix(story.Text(), heardText) || ms < 1000 {
+	// GPT-Live writes only what it says: if it falls silent late enough, all of that was heard.
+	cut := heardText != story.Text() || p.upstream == duplex
+	if heardText == "" || !cut || !strings.HasPrefix(story.Text(), heardText) || ms < 1000 {
 		t.Errorf("heard %q, %d ms, of %q", heardText, ms, story.Text())
 	}
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -351,9 +352,7 @@ func newModels(t *testing.T, api *rtc.API, repeats bool, packets [][]byte) *mode
 		}
 		answer := httptest.NewRecorder()
 		sim.ServeHTTP(answer, r)
-		for name, values := range answer.Header() {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), answer.Header())
 		body := nackLines.ReplaceAll(answer.Body.Bytes(), nil)
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		w.WriteHeader(answer.Code)

@@ -168,7 +168,7 @@ func TestRepairs(t *testing.T) {
 			t.Parallel()
 			var losing atomic.Bool
 			var n atomic.Uint32
-			disturb := func(outgoing bool) (time.Duration, bool) { return 0, outgoing && losing.Load() && n.Add(1)%10 == 0 }
+			disturb := func(outgoing bool) (time.Duration, bool) { return 0, outgoing && losing.Load() && n.Add(1)%11 == 0 } // odd: both sides send in turn
 			a := newAPI(t, Config{Delay: time.Millisecond, Disturb: disturb, Bare: tt.bare})
 			ctx := testContext(t)
 			off, ans := newRecorder(), newRecorder()
@@ -212,6 +212,7 @@ func TestRepairs(t *testing.T) {
 					break
 				}
 			}
+			losing.Store(false) // what ends connections is sent once
 		})
 	}
 }
