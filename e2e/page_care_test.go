@@ -31,7 +31,7 @@ var axe string
 // wantAccessible checks the page in its current state with axe.
 func (p *tab) wantAccessible(t *testing.T, state string) {
 	t.Helper()
-	p.until(t, "colours at rest", "document.getAnimations().every((a) => !(a instanceof CSSTransition))")
+	p.until(t, "colours at rest", "document.getAnimations().every((a) => !(a instanceof CSSTransition) && (a.effect.getTiming().iterations === Infinity || a.playState !== 'running'))")
 	p.do(t, "load axe", chromedp.Evaluate[chromedp.Void](axe+"; undefined"))
 	found := eval[json.RawMessage](t, p, `axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) => violations.map((v) => [v.id, v.help, v.nodes.map((n) => n.target.join(' '))]))`)
 	if string(found) != "[]" {
@@ -93,6 +93,7 @@ func TestPageInALowWindow(t *testing.T) {
 	p.click(t, "hangup")
 	p.untilOver(t)
 	p.until(t, "the banner", "probe.all('upstream-banner').length === 1")
+	p.until(t, "the way to close it", inView+"('upstream-away')")
 	p.click(t, "upstream-away")
 	p.until(t, "no banner", "probe.all('upstream-banner').length === 0")
 	p.reload(t)
