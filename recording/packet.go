@@ -11,8 +11,8 @@ var silences = [][]byte{{0xf8, 0xff, 0xfe}, {0xf0, 0xff, 0xfe}, {0xe8, 0xff, 0xf
 // shortest is the length of the shortest one: times are no finer.
 const shortest = 120
 
-// concealed is the longest gap that is filled by frames that are lost, which a decoder makes up, and not by silence. What a
-// silent caller does not send (DTX) is one gap of such frames, however long: decoders know it.
+// concealed is the longest gap that is filled by frames that are lost, which a decoder makes up, and not by silence.
+// What a silent caller does not send (DTX) is one gap of such frames, however long: decoders know it.
 const concealed = 120 * sampleRate / 1000
 
 // fill calls put with packets that take the place of a gap, and returns how much of it is left, less than the shortest

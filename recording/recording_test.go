@@ -165,8 +165,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestSavedSilence places speech on both sides of silence that was not sent (DTX): by the clock of its source, whatever its packets'
-// delays, and with what a decoder takes for silence between.
+// TestSavedSilence places speech on both sides of silence that was not sent (DTX): by the clock of its source, whatever
+// its packets' delays, and with what a decoder takes for silence between.
 func TestSavedSilence(t *testing.T) {
 	t.Parallel()
 	var got placed
@@ -285,8 +285,8 @@ func packetsOf(t *testing.T, file []byte) (packets [][]byte, length int) {
 	}
 }
 
-// TestKeep records both sides of a call, and a call whose process is killed: the packets are those that passed, and both
-// tracks are as long as the call.
+// TestKeep records both sides of a call, and a call whose process is killed: the packets are those that passed, and
+// both tracks are as long as the call.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

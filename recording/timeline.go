@@ -83,7 +83,8 @@ func (t *timeline) place(p taken) error {
 	at := t.anchor + int(int32(p.timestamp-t.clock))
 	lost := t.known && p.source == t.source && p.sequence-t.last > 1
 	switch {
-	case !t.known || p.source != t.source || abs(at-arrived) > maxJump, at-t.end >= pause && !lost && !opus.IsEmpty(t.before):
+	case !t.known || p.source != t.source || abs(at-arrived) > maxJump,
+		at-t.end >= pause && !lost && !opus.IsEmpty(t.before):
 		t.begin(p, arrived)
 		at = arrived
 	default:

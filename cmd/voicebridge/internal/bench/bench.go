@@ -24,8 +24,8 @@ const (
 	grace = 500 * time.Millisecond
 )
 
-// Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx ends; the report then
-// has what was measured until then.
+// Run measures. It fails when a call cannot be made or is lost, when the bridge ends, and when ctx ends; the report
+// then has what was measured until then.
 func Run(ctx context.Context, c Config) (Report, error) {
 	report := newReport(c)
 	if err := c.validate(); err != nil {

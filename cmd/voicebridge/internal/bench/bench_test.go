@@ -149,8 +149,8 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 	})
 }
 
-// TestConversation has callers speak in a share of the time, and send in the rest what Chromium does that saves silence: time goes on,
-// and no packet is missing.
+// TestConversation has callers speak in a share of the time, and send in the rest what Chromium does that saves
+// silence: time goes on, and no packet is missing.
 func TestConversation(t *testing.T) {
 	t.Parallel()
 	for share, want := range map[int]int{100: 400, 50: 200 + 20, 10: 40 + 36, 0: 40} {

@@ -54,8 +54,8 @@ type bridge struct {
 	err    error
 }
 
-// startBridge starts the bridge in a folder of its own, with an empty database and the Realtime API at base, and returns
-// when it serves. calls is how many calls it must be able to have. Unless it is nil, the bridge must be closed.
+// startBridge starts the bridge in a folder of its own, with an empty database and the Realtime API at base, and
+// returns when it serves. calls is how many calls it must be able to have. Unless it is nil, the bridge must be closed.
 func startBridge(ctx context.Context, c Command, base string, calls int) (*bridge, error) {
 	dir, err := os.MkdirTemp(c.Dir, "voicebridge-load-")
 	if err != nil {
@@ -149,7 +149,8 @@ func (b *bridge) await(ctx context.Context, printed firstOutput) error {
 	}
 }
 
-// close stops the process, kills it if it does not end, and removes its folder. It adds to an error what the bridge said.
+// close stops the process, kills it if it does not end, and removes its folder. It adds to an error what the bridge
+// said.
 func (b *bridge) close(err error) error {
 	b.stop()
 	<-b.exited

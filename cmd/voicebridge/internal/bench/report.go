@@ -21,9 +21,9 @@ type Config struct {
 	Duration time.Duration
 	// Events is how many events per second carry the model's words in each call, alongside the audio; up to 200.
 	Events int
-	// Speech is in how many percent of the time somebody speaks in each call, 0 for always. In the rest its callers send as
-	// browsers do that save silence (Opus DTX), and it comes back. At 50 as many packets pass as in a conversation in which
-	// there is always one who speaks and one who does not.
+	// Speech is in how many percent of the time somebody speaks in each call, 0 for always. In the rest its callers send
+	// as browsers do that save silence (Opus DTX), and it comes back. At 50 as many packets pass as in a conversation in
+	// which there is always one who speaks and one who does not.
 	Speech int
 	// Socket has the bridge reach the upstream over WebSocket, where the sound of the model's words comes with them.
 	Socket bool

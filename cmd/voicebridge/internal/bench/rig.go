@@ -304,8 +304,8 @@ func (c *call) read(raw []byte) {
 	}
 }
 
-// Turns of a conversation: speech, and then silence in which Chromium sends two packets every 400 ms (Opus DTX): a frame of
-// what noise there is, and one that says that no more follow.
+// Turns of a conversation: speech, and then silence in which Chromium sends two packets every 400 ms (Opus DTX): a
+// frame of what noise there is, and one that says that no more follow.
 const (
 	turnFrames            = 400 // 8 s
 	refreshEvery, refresh = 20, 2

@@ -112,8 +112,8 @@ func (s *speaker) respond(kind, status string, output []any) {
 	s.session.Emit(object{"type": kind, "response": response})
 }
 
-// spokenSound returns speech as an upstream sends it over WebSocket, in pieces that last as long as the time between two
-// events.
+// spokenSound returns speech as an upstream sends it over WebSocket, in pieces that last as long as the time between
+// two events.
 func spokenSound(speech [][]byte, events int) ([]string, error) {
 	decoder, err := opus.NewDecoder(pcmRate)
 	if err != nil {
