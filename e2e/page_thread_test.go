@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,29 +80,31 @@ func TestPageThreadSettings(t *testing.T) {
 	p.until(t, "whose voice it is", "probe.all('choose-voice')[0]?.value === 'verse'")
 }
 
-// TestPageChangesVoiceInACall chooses a voice before a call, and another one and another service in it: the call goes on as it is until the
-// user calls anew, which goes on with the conversation.
+// TestPageChangesVoiceInACall chooses a voice before a call, and another one and another service once it has spoken: the call goes on as it
+// is until the user calls anew, which goes on with the conversation.
 func TestPageChangesVoiceInACall(t *testing.T) {
 	t.Parallel()
 	s := newRig(t, rigConfig{simulator: speaking(greets), upstreams: "[" + byWebRTC + "," + bySocket + "]"})
 	p := openBrowser(t)
 	p.visit(t, s.url)
-	choose := func(id, value string) {
+	choices := func() {
 		t.Helper()
 		p.pressID(t, "who")
-		p.until(t, "the choice", fmt.Sprintf("probe.all(%q).length === 1", id))
-		p.fill(t, id, value)
+		p.until(t, "the choices", "probe.all('choose-voice').length === 1")
 	}
-	choose("choose-voice", "sage")
+	choices()
+	p.fill(t, "choose-voice", "sage")
 	p.click(t, "close-panel")
 	p.until(t, "the voice that was chosen", "probe.all('who')[0].innerText.includes('sage')")
 	p.click(t, "talk")
 	p.untilLive(t)
-	choose("choose-voice", "verse")
+	choices()
+	p.say(t, chartWords) // a voice that has spoken is the call's
+	p.until(t, "an answer", "document.querySelector('"+drawnChart+"') !== null")
+	p.fill(t, "choose-voice", "verse")
 	p.fill(t, "choose-model", "spoken")
 	p.until(t, "that it needs another call", "probe.all('call-anew').length === 1")
-	p.say(t, chartWords) // into the call as it is
-	p.until(t, "an answer", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilLive(t) // the call as it is
 	thread := p.thread(t)
 	p.click(t, "call-anew")
 	s.untilEnded(t, 1)

@@ -109,6 +109,25 @@ func TestTrySend(t *testing.T) {
 	must(t, unconnected.Close())
 }
 
+// TestLastMessages closes peers at once after they have sent, also one whose state follows its open channel late.
+func TestLastMessages(t *testing.T) {
+	t.Parallel()
+	for _, state := range []media.State{media.StateNew, media.StateConnected} {
+		t.Run(state.String(), func(t *testing.T) {
+			t.Parallel()
+			a := newAPI(t, Config{})
+			p := newPair(t, a, a).connected(t).open(t)
+			data := randomBytes(64 << 10)
+			p.answerer.state.Store(int32(state))
+			for range 4 {
+				must(t, p.answerer.Send(testContext(t), data))
+			}
+			must(t, p.answerer.Close())
+			p.off.waitMessages(t, 4)
+		})
+	}
+}
+
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, Config{})

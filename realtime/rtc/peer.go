@@ -174,9 +174,10 @@ func (p *Peer) close() {
 	p.tellClosed()
 }
 
-// flush waits, within limits, until everything sent has been acknowledged.
+// flush waits, within limits, until everything sent has been acknowledged. The channel of a new peer may be open before
+// its state is known.
 func (p *Peer) flush() {
-	if media.State(p.state.Load()) != media.StateConnected {
+	if media.State(p.state.Load()) > media.StateConnected {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), flushCap)
