@@ -69,6 +69,9 @@ var everyones struct {
 	*chromium
 }
 
+// still has pages draw as for users who want little motion: a third of a browser's work is motion. The tests of a night have it all.
+var still = []chromedp.ExecAllocatorOption{chromedp.Flag("force-prefers-reduced-motion", true)}
+
 // startBrowser starts a browser with more than the usual flags.
 func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium {
 	t.Helper()
@@ -85,7 +88,7 @@ func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium 
 		chromedp.Flag("use-fake-device-for-media-stream", true),
 	)
 	// Not the test's context: that one ends before a failure is recorded.
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, more)...)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, still, more)...)
 	ctx, cancel := chromedp.NewContext(ctx)
 	b := &chromium{ctx: ctx, close: func() { cancel(); stop() }}
 	if err := chromedp.Do(ctx); err != nil {
@@ -365,10 +368,12 @@ func (p *tab) until(t *testing.T, what, expression string) {
 	}
 }
 
-// watching is an expression that becomes whether another one became true in time.
+// watching is an expression that becomes whether another one became true in time. To look costs the browser a layout, so it
+// looks less often the longer it waits.
 func watching(expression string) string {
 	return fmt.Sprintf(`new Promise((done, failed) => {
 		const end = performance.now() + %d;
+		let pause = 20;
 		const look = async () => {
 			try {
 				if (await (%s)) return done(true);
@@ -376,7 +381,8 @@ func watching(expression string) string {
 				return failed(thrown);
 			}
 			if (performance.now() > end) return done(false);
-			setTimeout(look, 50);
+			setTimeout(look, pause);
+			pause = Math.min(1.5 * pause, 160);
 		};
 		void look();
 	})`, patience.Milliseconds(), expression)

@@ -12,6 +12,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
+func init() { still = nil }
+
 // contrast returns the contrast between a button's text and its background, as defined by
 // WCAG 2.2.
 const contrast = `((id) => {

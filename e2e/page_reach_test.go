@@ -16,6 +16,7 @@ const outOfReach = `(async () => {
 	const frames = async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame); await Promise.all(document.getAnimations().filter((a) => a.effect.getTiming().iterations !== Infinity).map((a) => a.finished.catch(() => {}))); };
 	const hit = (id) => document.querySelector('[data-testid=' + id + ']');
 	const ways = [[], ['call-settings'], ['who'], ['menu-share'], ['menu-settings'], ['menu-canvas'], ['menu-settings', 'show-assistants'], ['menu-settings', 'show-usage'], ['menu-settings', 'show-assistant'], ['menu'], ['call-settings', 'menu'], ['menu', 'about']];
+	await frames();
 	for (const way of ways) {
 		for (const id of way) {
 			for (let tries = 0; !hit(id) && tries < 300; tries++) await frames();
