@@ -40,7 +40,6 @@ const (
 func (b *bench) called(id, assistantID string) {
 	b.t.Helper()
 	at := time.Now().Add(-time.Minute)
-	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: id, StartedAt: at, EndedAt: &at, AssistantID: assistantID, AssistantOwner: b.key.Owner, Extraction: records.ExtractionWaiting}))
 	heard := "A table"
 	b.write(
 		thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Something else")}},
@@ -50,6 +49,8 @@ func (b *bench) called(id, assistantID string) {
 			thread.TextPart("A table in Graz, or in Bonn"),
 		}, Metadata: thread.Metadata{CallID: id, Source: thread.SourceVoice, Status: thread.StatusInterrupted, HeardText: &heard}},
 	)
+	// Once it is there, it may be read at any time.
+	must(b.t, b.store.Records.SaveCall(b.t.Context(), b.key, records.Call{ID: id, StartedAt: at, EndedAt: &at, AssistantID: assistantID, AssistantOwner: b.key.Owner, Extraction: records.ExtractionWaiting}))
 	b.c.CallEnded()
 }
 
