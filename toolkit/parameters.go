@@ -165,14 +165,7 @@ func repair(node map[string]any) (changed bool) {
 	if _, ok := node["items"]; !ok && isType(node, "array") {
 		node["items"], changed = map[string]any{}, true
 	}
-	inner := children(node)
-	for _, key := range []string{"$defs", "definitions"} {
-		byName, _ := node[key].(map[string]any)
-		for name, value := range byName {
-			inner[key+"/"+name] = value
-		}
-	}
-	for _, value := range inner {
+	for _, value := range children(node, "$defs", "definitions") {
 		if child, ok := value.(map[string]any); ok {
 			changed = repair(child) || changed
 		}

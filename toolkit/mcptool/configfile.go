@@ -73,7 +73,7 @@ func parseConfig(data []byte, env lookup) (config Config, err error) {
 		return Config{}, fmt.Errorf("%w (it is JSON, without comments and without commas at the end of a list)", err)
 	}
 	// Of two, encoding/json would silently take the last.
-	if key, twice := toolkit.KeyTwice(json.NewDecoder(bytes.NewReader(data))); twice {
+	if key, twice := toolkit.KeyTwice(data); twice {
 		return Config{}, fmt.Errorf("the key %q occurs twice", key)
 	}
 	key := "mcpServers"
