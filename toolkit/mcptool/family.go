@@ -55,7 +55,7 @@ type member struct {
 
 func newFamily(closing context.Context, name string, config Server, options Options) *family {
 	f := &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
-	f.reach = f.lend
+	f.reach = f.reachFor
 	return f
 }
 
@@ -175,8 +175,7 @@ func (f *family) begin(owner string, before *member) *member {
 		options.Logger = options.Logger.With("owner", owner)
 	}
 	config := f.config
-	switch {
-	case f.config.PerOwner:
+	if f.config.PerOwner {
 		options.ConnectTimeout = max(options.ConnectTimeout, f.patience()) // npx may have to fetch it first
 		config.Cwd = filepath.Join(options.Folder, toolkit.CleanName(f.name), folderOf(owner))
 		config.Env = maps.Clone(config.Env)
@@ -187,11 +186,9 @@ func (f *family) begin(owner string, before *member) *member {
 		for key, value := range map[string]string{"HOME": config.Cwd, "VOICEBRIDGE_OWNER": owner} {
 			config.Env[key] = cmp.Or(config.Env[key], value)
 		}
-	case f.config.owned():
-		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.owner, m.server.reach = owner, f.lend
+	m.server.owner, m.server.reach = owner, f.reachFor
 	m.server.carry = f.carry
 	if f.config.Auth == AuthOAuth {
 		m.server.token, m.server.widen = m.token, m.widen
@@ -294,15 +291,6 @@ func (m *member) widen(ctx context.Context, scopes []string) error {
 	return m.family.options.SignIn.Widen(ctx, m.owner, m.family.target(), scopes)
 }
 
-// lend is [server.reach].
-func (f *family) lend(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
-	m, err := f.reachFor(ctx, owner, call)
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.server, m.release, nil
-}
-
 // reachFor returns the owner's connected member for a call, to be released.
 func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
 	if f.config.owned() && call.Owner != owner {
@@ -358,30 +346,6 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 		}
 	}
 	return list
-}
-
-// pinsOf returns under which name the definitions of the owner's tools are kept. All processes of a command have the
-// same; what an account has may be another's secret.
-func (f *family) pinsOf(owner string) string {
-	if f.config.PerOwner {
-		return pinName(f.name)
-	}
-	return pinName(f.name) + " of " + owner
-}
-
-// ownPins are the pins of one owner's server.
-type ownPins struct {
-	pins
-
-	name string
-}
-
-func (p ownPins) ToolPins(ctx context.Context, _ string) (map[string]string, error) {
-	return p.pins.ToolPins(ctx, p.name)
-}
-
-func (p ownPins) PinTools(ctx context.Context, _ string, definitions map[string]string) error {
-	return p.pins.PinTools(ctx, p.name, definitions)
 }
 
 // restart ends the owner's member, so that the next one begins anew, and begins that.
