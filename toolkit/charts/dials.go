@@ -24,7 +24,7 @@ type radialBar struct {
 }
 
 var radialBarChart = kind{
-	name: "create_radial_bar_chart", chartType: "radial-bar", dataType: "radial-bar-chart", label: "radial bar chart",
+	name: "create_radial_bar_chart", chartType: "radial-bar", label: "radial bar chart",
 	description: "Draws bars bent into rings, such as progress towards goals.",
 	schema: object(titleField(),
 		required("data", list(object(
@@ -54,11 +54,7 @@ func checkRadial(in *radialInput) (figure, error) {
 	for i := range in.Data {
 		in.Data[i].MaxValue = cmp.Or(in.Data[i].MaxValue, &full)
 	}
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary:  fmt.Sprintf("%s, values %s.", count(all.n, "ring"), all),
-	}, nil
+	return all.figure(in.Title, fmt.Sprintf("%s, values %s.", count(all.n, "ring"), all)), nil
 }
 
 type gaugeInput struct {
@@ -79,7 +75,7 @@ type gaugeThreshold struct {
 }
 
 var gaugeChart = kind{
-	name: "create_gauge_chart", chartType: "gauge", dataType: "gauge-chart", label: "gauge",
+	name: "create_gauge_chart", chartType: "gauge", label: "gauge",
 	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured " +
 		"thresholds.",
 	schema: object(titleField(),
@@ -153,7 +149,7 @@ func numberOrText() schema {
 }
 
 var banChart = kind{
-	name: "create_ban_chart", chartType: "ban", dataType: "ban-chart", label: "big number",
+	name: "create_ban_chart", chartType: "ban", label: "big number",
 	description: "Shows one big number, optionally with a trend and a comparison.",
 	schema: object(titleField(),
 		required("value", numberOrText().about("The number, or a text such as 1.2M")),

@@ -23,7 +23,7 @@ type geoRegion struct {
 }
 
 var geographicChart = kind{
-	name: "create_geographic_chart", chartType: "geographic", dataType: "geographic-chart", label: "map",
+	name: "create_geographic_chart", chartType: "geographic", label: "map",
 	description: "Draws a map whose regions are coloured by value.",
 	schema: object(titleField(),
 		required("data", list(object(
@@ -49,13 +49,9 @@ func checkGeographic(in *geographicInput) (figure, error) {
 		seen[r.RegionCode] = i
 	}
 	all := spanOf(in.Data, func(r geoRegion) float64 { return r.Value })
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{
-			"dataPoints": all.n, "regionCount": all.n, "total": all.sum, "valueRange": all.limits(),
-		},
-		summary: fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all),
-	}, nil
+	f := all.figure(in.Title, fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all))
+	f.metadata["regionCount"] = all.n
+	return f, nil
 }
 
 type calendarInput struct {
@@ -131,14 +127,11 @@ func checkCalendar(in *calendarInput) (figure, error) {
 			in.StartDate, in.EndDate, maxDays)
 	}
 	all := spanOf(in.Data, func(d calendarDay) float64 { return d.Value })
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{
-			"dataPoints": all.n, "daysCovered": days, "total": all.sum, "valueRange": all.limits(),
-			"dateRange": map[string]string{"start": in.StartDate, "end": in.EndDate},
-		},
-		summary: fmt.Sprintf("%s from %s to %s, values %s.", count(all.n, "day"), in.StartDate, in.EndDate, all),
-	}, nil
+	f := all.figure(in.Title,
+		fmt.Sprintf("%s from %s to %s, values %s.", count(all.n, "day"), in.StartDate, in.EndDate, all))
+	f.metadata["daysCovered"] = days
+	f.metadata["dateRange"] = map[string]string{"start": in.StartDate, "end": in.EndDate}
+	return f, nil
 }
 
 func parseDate(field, text string) (time.Time, error) {

@@ -61,7 +61,7 @@ func checkTable(in *tableInput) (figure, error) {
 	}
 	return figure{
 		title: in.Title, points: new(len(in.Data)),
-		metadata: map[string]any{"dataPoints": len(in.Data), "rowCount": len(in.Data), "columnCount": len(in.Columns)},
+		metadata: map[string]any{"rowCount": len(in.Data), "columnCount": len(in.Columns)},
 		summary: fmt.Sprintf("%s, %s (%s).", count(len(in.Data), "row"), count(len(in.Columns), "column"),
 			names(headings)),
 	}, nil
