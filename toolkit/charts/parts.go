@@ -27,13 +27,13 @@ type pieSlice struct {
 var pieChart = kind{
 	name: "create_pie_chart", chartType: "pie", label: "pie chart",
 	description: "Draws a pie chart of the parts of a whole. Values must not be negative, and their sum not 0.",
-	schema: object(titleField(),
-		optional("canvasName", label()),
+	schema: object(titleField,
+		optional("canvasName", label),
 		required("data", list(object(
-			required("label", label()),
-			required("value", number().with("minimum", 0)),
+			required("label", label),
+			required("value", number.with("minimum", 0)),
 		), maxPoints)),
-		descriptionField(), unitField()),
+		descriptionField, unitField),
 	build: build(checkPie),
 }
 
@@ -65,14 +65,14 @@ type funnelStage struct {
 var funnelChart = kind{
 	name: "create_funnel_chart", chartType: "funnel", label: "funnel chart",
 	description: "Draws a funnel of stages, such as a conversion. The stages are sorted by value, largest first.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("stage", label()),
-			required("value", number().with("minimum", 0)),
+			required("stage", label),
+			required("value", number.with("minimum", 0)),
 			optional("fill",
 				schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
 		), maxPoints)),
-		descriptionField(), unitField()),
+		descriptionField, unitField),
 	build: build(checkFunnel),
 }
 
@@ -97,27 +97,22 @@ type treemapInput struct {
 type treemapNode struct {
 	Name     string        `json:"name"`
 	Value    float64       `json:"value"`
-	Children []treemapLeaf `json:"children,omitempty"`
-}
-
-type treemapLeaf struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
+	Children []treemapNode `json:"children,omitempty"` // which have none
 }
 
 var treemapChart = kind{
 	name: "create_treemap_chart", chartType: "treemap", label: "treemap",
 	description: "Draws a treemap: rectangles by size, each with children if there is a second level.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("name", label()),
-			required("value", number().with("minimum", 0)),
+			required("name", label),
+			required("value", number.with("minimum", 0)),
 			optional("children", schema{"type": "array", "maxItems": maxPoints, "items": object(
-				required("name", label()),
-				required("value", number().with("minimum", 0)),
+				required("name", label),
+				required("value", number.with("minimum", 0)),
 			)}),
 		), maxPoints)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkTreemap),
 }
 

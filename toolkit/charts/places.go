@@ -25,16 +25,16 @@ type geoRegion struct {
 var geographicChart = kind{
 	name: "create_geographic_chart", chartType: "geographic", label: "map",
 	description: "Draws a map whose regions are coloured by value.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
 			required("regionCode",
-				label().about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
-			required("regionName", label()),
-			required("value", number()),
+				label.about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
+			required("regionName", label),
+			required("value", number),
 		), maxRegions)),
 		required("geoType", enum("world", "usa-states", "usa-dma", "usa-counties")),
 		optional("colorScale", enum("blues", "reds", "greens", "viridis").with("default", "blues")),
-		descriptionField()),
+		descriptionField),
 	build: build(checkGeographic),
 }
 
@@ -68,23 +68,21 @@ type calendarDay struct {
 	Value float64 `json:"value"`
 }
 
-func date() schema {
-	return schema{"type": "string", "pattern": dateFormat, "description": "YYYY-MM-DD"}
-}
+var date = schema{"type": "string", "pattern": dateFormat, "description": "YYYY-MM-DD"}
 
 var calendarHeatmap = kind{
 	name: "create_calendar_heatmap", chartType: "calendar-heatmap", dataType: "calendar-heatmap",
 	label:       "calendar heatmap",
 	description: "Draws a calendar whose days are coloured by value.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("date", date()),
-			required("value", number()),
+			required("date", date),
+			required("value", number),
 		), maxDays)),
-		optional("startDate", date()),
-		optional("endDate", date()),
+		optional("startDate", date),
+		optional("endDate", date),
 		optional("colorScale", enum("github", "blues", "greens", "reds").with("default", "github")),
-		descriptionField()),
+		descriptionField),
 	build: build(checkCalendar),
 }
 

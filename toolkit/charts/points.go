@@ -31,18 +31,18 @@ type scatterPoint struct {
 var scatterChart = kind{
 	name: "create_scatter_chart", chartType: "scatter", label: "scatter chart",
 	description: "Draws points by two values, as bubbles when a third value z gives their size.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			optional("name", label()),
+			optional("name", label),
 			required("series", list(object(
-				required("seriesName", label()),
-				required("x", number()),
-				required("y", number()),
-				optional("z", number().about("Size of the bubble")),
+				required("seriesName", label),
+				required("x", number),
+				required("y", number),
+				optional("z", number.about("Size of the bubble")),
 			), maxSeries)),
 		), maxPoints)),
 		optional("showBubbles", schema{"type": "boolean", "default": false, "description": "Draw bubbles of size z"}),
-		xLabelField(), yLabelField(), descriptionField()),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkScatter),
 }
 
@@ -105,16 +105,16 @@ type radarValue struct {
 var radarChart = kind{
 	name: "create_radar_chart", chartType: "radar", label: "radar chart",
 	description: "Draws a radar chart that compares series over several metrics.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("metric", label().about("Name of the metric, one axis of the radar")),
+			required("metric", label.about("Name of the metric, one axis of the radar")),
 			required("series", list(object(
-				required("seriesName", label()),
-				required("value", number()),
-				optional("fullMark", number().about("Highest value of this axis").with("exclusiveMinimum", 0)),
+				required("seriesName", label),
+				required("value", number),
+				optional("fullMark", number.about("Highest value of this axis").with("exclusiveMinimum", 0)),
 			), maxSeries).about("One value for each series")),
 		), maxPoints)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkRadar),
 }
 

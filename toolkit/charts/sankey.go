@@ -27,17 +27,17 @@ var sankeyChart = kind{
 	name: "create_sankey_chart", chartType: "sankey", label: "sankey chart",
 	description: "Draws flows between nodes. Node ids are unique, each link joins two different nodes by their " +
 		"ids, and the links form no cycle.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("nodes", list(object(
-			required("id", label().about("Unique id of the node")),
-			required("name", label()),
+			required("id", label.about("Unique id of the node")),
+			required("name", label),
 		), maxPoints)),
 		required("links", list(object(
-			required("source", label().about("Id of the node where the flow starts")),
-			required("target", label().about("Id of the node where the flow ends")),
-			required("value", number().with("exclusiveMinimum", 0)),
+			required("source", label.about("Id of the node where the flow starts")),
+			required("target", label.about("Id of the node where the flow ends")),
+			required("value", number.with("exclusiveMinimum", 0)),
 		), maxLinks)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkSankey),
 }
 

@@ -31,11 +31,11 @@ type axisValue struct {
 
 func axisData(more ...field) field {
 	value := append([]field{
-		required("seriesName", label()),
-		required("value", number()),
+		required("seriesName", label),
+		required("value", number),
 	}, more...)
 	return required("data", list(object(
-		required("xAxisLabel", label()),
+		required("xAxisLabel", label),
 		required("series", list(object(value...), maxSeries).about("One value for each series")),
 	), maxPoints).about("The points, from left to right"))
 }
@@ -43,32 +43,32 @@ func axisData(more ...field) field {
 var barChart = kind{
 	name: "create_bar_chart", chartType: "bar", label: "bar chart",
 	description: "Draws a bar chart that compares categories, with one or more series.",
-	schema:      object(titleField(), axisData(), descriptionField(), yLabelField()),
+	schema:      object(titleField, axisData(), descriptionField, yLabelField),
 	build:       build(checkAxis),
 }
 
 var lineChart = kind{
 	name: "create_line_chart", chartType: "line", label: "line chart",
 	description: "Draws a line chart that shows how values change, with one or more series.",
-	schema:      object(titleField(), axisData(), descriptionField(), yLabelField()),
+	schema:      object(titleField, axisData(), descriptionField, yLabelField),
 	build:       build(checkAxis),
 }
 
 var areaChart = kind{
 	name: "create_area_chart", chartType: "area", label: "area chart",
 	description: "Draws an area chart that shows amounts over time, side by side, stacked, or as shares of the whole.",
-	schema: object(titleField(), axisData(),
+	schema: object(titleField, axisData(),
 		optional("areaType", enum("standard", "stacked", "percent").about("How the areas relate to each other").with(
 			"default", "standard")),
-		xLabelField(), yLabelField(), descriptionField()),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkArea),
 }
 
 var composedChart = kind{
 	name: "create_composed_chart", chartType: "composed", label: "composed chart",
 	description: "Draws bars, lines and areas in one chart; each series has its own form.",
-	schema: object(titleField(), axisData(required("chartType", enum("bar", "line", "area"))),
-		xLabelField(), yLabelField(), descriptionField()),
+	schema: object(titleField, axisData(required("chartType", enum("bar", "line", "area"))),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkComposed),
 }
 
