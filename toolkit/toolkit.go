@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -175,6 +176,14 @@ type Media struct {
 	// Width and Height are those of an image, in pixels.
 	Width  int `json:"width,omitempty"`
 	Height int `json:"height,omitempty"`
+}
+
+// Word stands for it in a text for a model. name is what it is called there.
+func (m Media) Word(name string) string {
+	if m.Width > 0 {
+		return fmt.Sprintf("[%s, %s, %d×%d]", name, m.MediaType, m.Width, m.Height)
+	}
+	return fmt.Sprintf("[%s, %s]", name, m.MediaType)
 }
 
 // MaxMedia limits how many images and sounds of one result are saved.

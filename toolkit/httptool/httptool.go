@@ -278,19 +278,16 @@ func (t tool) media(ctx context.Context, call toolkit.Call, body []byte) (*toolk
 		return nil, fmt.Errorf("%s answered with a picture or a sound that cannot be kept", t.host())
 	}
 	kind, _, _ := strings.Cut(saved.MediaType, "/")
-	word := fmt.Sprintf("[%s, %s]", kind, saved.MediaType)
-	if saved.Width > 0 {
-		word = fmt.Sprintf("[%s, %s, %d×%d]", kind, saved.MediaType, saved.Width, saved.Height)
-	}
-	piece := map[string]any{"type": kind, "image_id": saved.ID, "mimeType": saved.MediaType, "url": saved.URL}
-	if saved.Width > 0 {
-		piece["width"], piece["height"] = saved.Width, saved.Height
-	}
-	return &toolkit.Result{Output: content(piece), Model: word}, nil
+	piece := struct {
+		toolkit.Media
+
+		Type string `json:"type"`
+	}{saved, kind}
+	return &toolkit.Result{Output: content(piece), Model: saved.Word(kind)}, nil
 }
 
 // content is a result in the form of MCP's tools, which the page shows.
-func content(piece map[string]any) json.RawMessage {
+func content(piece any) json.RawMessage {
 	return toolkit.Encode(map[string]any{"content": []any{piece}})
 }
 

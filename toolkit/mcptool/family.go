@@ -190,8 +190,10 @@ func (f *family) begin(owner string, before *member) *member {
 	m.server = newServer(f.closing, f.name, config, options)
 	m.server.owner, m.server.reach = owner, f.reachFor
 	m.server.carry = f.carry
-	if f.config.Auth == AuthOAuth {
-		m.server.token, m.server.widen = m.token, m.widen
+	m.server.end = func(why error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		m.end(why)
 	}
 	f.members[owner] = m
 	f.all.Go(func() {
@@ -271,25 +273,6 @@ func (m *member) await(ctx context.Context) error {
 
 // patience is how long a call of the server's tools may take.
 func (f *family) patience() time.Duration { return cmp.Or(f.config.Timeout, f.options.CallTimeout) }
-
-// target is the server as owners sign in to it.
-func (f *family) target() signin.Server { return f.config.SignIn(f.name) }
-
-// token returns the owner's token, but not the refused one. Without one there is nothing to connect with.
-func (m *member) token(ctx context.Context, refused string) (string, error) {
-	token, err := m.family.options.SignIn.Token(ctx, m.owner, m.family.target(), refused)
-	if _, needs := errors.AsType[*signin.NeededError](err); needs {
-		m.family.mu.Lock()
-		m.end(err)
-		m.family.mu.Unlock()
-	}
-	return token, err
-}
-
-// widen notes what the owner's token lacks. The error says to sign in again; it is nil if that would not help.
-func (m *member) widen(ctx context.Context, scopes []string) error {
-	return m.family.options.SignIn.Widen(ctx, m.owner, m.family.target(), scopes)
-}
 
 // reachFor returns the owner's connected member for a call, to be released.
 func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
