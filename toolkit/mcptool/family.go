@@ -218,7 +218,7 @@ func (m *member) run(ctx context.Context) {
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { m.watchIdle(ctx) })
-	m.server.run(ctx, func() { close(m.tried) })
+	m.server.run(ctx, sync.OnceFunc(func() { close(m.tried) }))
 	why := context.Cause(ctx)
 	if errors.Is(why, context.Canceled) { // by Run
 		why = errClosed
