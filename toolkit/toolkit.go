@@ -165,6 +165,11 @@ func Cut(text string, n int) string {
 	return string([]rune(First(text, n-1))) + "…"
 }
 
+// Line returns text in valid UTF-8 on one line, cut to n characters.
+func Line(text string, n int) string {
+	return Cut(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), n)
+}
+
 // Media is an image or a sound of a tool's result that is saved with the thread. In the result's
 // output it replaces the data; the type is still image or audio (MCP specification, tools/call,
 // content).

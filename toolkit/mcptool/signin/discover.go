@@ -187,5 +187,5 @@ func reason(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return toolkit.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\uFFFD")), " "), 300)
+	return toolkit.Line(err.Error(), 300)
 }
