@@ -141,9 +141,8 @@ func (t tool) run(ctx context.Context, call toolkit.Call) (*toolkit.Result, erro
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, fmt.Errorf("%s answered with a redirect (%d), which is not followed", t.host(), response.StatusCode)
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		return nil, errors.New(
-			strings.TrimSuffix(fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, toolkit.Line(string(body), maxWords)), ": "),
-		)
+		said := fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, toolkit.Line(string(body), maxWords))
+		return nil, errors.New(strings.TrimSuffix(said, ": "))
 	}
 	return t.result(ctx, call, response.Header.Get("Content-Type"), body)
 }

@@ -76,7 +76,8 @@ func (s *server) shut(why error) {
 	}
 }
 
-// run connects, calls tried after each attempt, and keeps the server connected until ctx ends or all servers are closed.
+// run connects, calls tried after each attempt, and keeps the server connected until ctx ends or all servers are
+// closed.
 func (s *server) run(ctx context.Context, tried func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

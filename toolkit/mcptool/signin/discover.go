@@ -136,7 +136,9 @@ func resource(
 	if failure != nil {
 		return nil, failure
 	}
-	return &oauthex.ProtectedResourceMetadata{Resource: u.String(), AuthorizationServers: []string{origin.String()}}, nil
+	return &oauthex.ProtectedResourceMetadata{
+		Resource: u.String(), AuthorizationServers: []string{origin.String()},
+	}, nil
 }
 
 // covers reports whether a resource is the one at an address, or contains it: many servers name their origin alone.
