@@ -106,16 +106,12 @@ func argumentsError(err error) error {
 }
 
 func jsonKind(value any) string {
-	switch value.(type) {
-	case nil:
-		return "null"
-	case bool:
-		return "a boolean"
-	case float64:
-		return "a number"
-	case string:
-		return "a string"
-	default:
+	switch form := formOf(value); form {
+	case "null":
+		return form
+	case "array":
 		return "an array"
+	default:
+		return "a " + form
 	}
 }
