@@ -115,3 +115,21 @@ func jsonKind(value any) string {
 		return "a " + form
 	}
 }
+
+// formOf returns the form of a decoded value, as JSON Schema calls it.
+func formOf(value any) string {
+	switch value.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
+	case nil:
+		return "null"
+	default:
+		return "number"
+	}
+}

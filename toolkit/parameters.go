@@ -117,23 +117,6 @@ var forms = func() map[string][]string {
 
 var formsOfSchema = []string{"object", "boolean"}
 
-func formOf(value any) string {
-	switch value.(type) {
-	case map[string]any:
-		return "object"
-	case []any:
-		return "array"
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case nil:
-		return "null"
-	default:
-		return "number"
-	}
-}
-
 // repair removes from a schema, and from those in it, keywords with a value of a wrong form, and types that
 // do not exist. It sets items in each schema of an array that has none. A list of schemas, which is how items
 // were written before JSON Schema 2020-12, becomes prefixItems.

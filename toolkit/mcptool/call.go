@@ -24,13 +24,12 @@ func (t *tool) Timeout() time.Duration { return t.server.config.Timeout }
 // another.
 func (t *tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		m, err := t.server.reach(ctx, t.owner, call)
+		s, release, err := t.server.reach(ctx, t.owner, call)
 		if err != nil {
 			yield(t.server.failed(err))
 			return
 		}
-		defer m.release()
-		s := m.server
+		defer release()
 		var l *link
 		for attempt := range 2 {
 			if l, err = s.use(ctx, l); err != nil {

@@ -274,27 +274,27 @@ func (m *member) await(ctx context.Context) error {
 // patience is how long a call of the server's tools may take.
 func (f *family) patience() time.Duration { return cmp.Or(f.config.Timeout, f.options.CallTimeout) }
 
-// reachFor returns the owner's connected member for a call, to be released.
-func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
+// reachFor is [server.reach].
+func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
 	if f.config.owned() && call.Owner != owner {
-		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
+		return nil, nil, errors.New("this tool belongs to somebody else") // each session has its owner's
 	}
 	signed, err := f.signedIn(ctx, owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !signed {
-		return nil, &signin.NeededError{Server: f.name}
+		return nil, nil, &signin.NeededError{Server: f.name}
 	}
 	m, err := f.acquire(owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := m.await(ctx); err != nil {
 		m.release()
-		return nil, err
+		return nil, nil, err
 	}
-	return m, nil
+	return m.server, m.release, nil
 }
 
 // signedIn reports whether the owner has signed in, or need not.

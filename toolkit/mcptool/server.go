@@ -42,8 +42,8 @@ type server struct {
 	log     *slog.Logger
 	secrets *strings.Replacer
 	owner   string // empty if it serves all
-	// reach returns the connected member of an owner for a call: [family.reachFor].
-	reach   func(ctx context.Context, owner string, call toolkit.Call) (*member, error)
+	// reach returns the connected server of an owner for a call, and what to do after it.
+	reach   func(ctx context.Context, owner string, call toolkit.Call) (s *server, release func(), err error)
 	closing context.Context // done when all servers are closed
 	// carry returns what carries a connection, in tests; nil means what the type says.
 	carry func() carrier

@@ -97,9 +97,7 @@ func watchServerAs(t *testing.T, remote *mcp.Server, config Server) *watched {
 		t.Fatal(err)
 	}
 	w.move(l, nil)
-	w.reach = func(context.Context, string, toolkit.Call) (*member, error) {
-		return &member{family: &family{}, server: w.server}, nil
-	}
+	w.reach = func(context.Context, string, toolkit.Call) (*server, func(), error) { return w.server, func() {}, nil }
 	ctx, cancel := context.WithCancel(t.Context())
 	w.cancel = cancel
 	go func() { w.ended <- w.watch(ctx, l) }()
