@@ -49,7 +49,8 @@ func newChecker(raw json.RawMessage) (*checker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, known := checkers.LoadOrStore(key, c); !known && checkersWeight.Add(int64(c.weight)) > maxCheckers {
+	_, known := checkers.LoadOrStore(key, c)
+	if !known && checkersWeight.Add(int64(c.weight)) > maxCheckers {
 		checkersWeight.Store(0)
 		checkers.Clear()
 	}
