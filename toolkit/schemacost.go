@@ -35,8 +35,8 @@ const (
 )
 
 var (
-	// checkers are the compiled schemas, by the hash of their text: whoever declares tools does it again and again. When
-	// they are too large together, all are dropped.
+	// checkers are the compiled schemas, by the hash of their text: whoever declares tools does it again and again.
+	// When they are too large together, all are dropped.
 	checkers       sync.Map
 	checkersWeight atomic.Int64
 	compilingLarge sync.Mutex // held while one is made that takes much memory
