@@ -1,10 +1,13 @@
 package toolkit
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // MaxArguments limits a call's arguments, in bytes.
@@ -76,47 +79,20 @@ func parseArguments(text string) (string, map[string]any, error) {
 		return "", nil, fmt.Errorf("the arguments must be a JSON object, not %s", jsonKind(value))
 	}
 	// The schema would see one of them, and the tool perhaps the other.
-	if key, twice := KeyTwice(json.NewDecoder(strings.NewReader(text))); twice {
+	if key, twice := KeyTwice([]byte(text)); twice {
 		return "", nil, fmt.Errorf("the arguments contain the field %q twice in one object", Cut(key, 40))
 	}
 	return text, object, nil
 }
 
-// KeyTwice reads the next value of a valid JSON text, and returns the first duplicate key in one
-// object.
-func KeyTwice(d *json.Decoder) (key string, twice bool) {
-	token, err := d.Token()
-	if err != nil {
+// KeyTwice returns the first duplicate key in one object of a valid JSON text.
+func KeyTwice(data []byte) (key string, twice bool) {
+	_, err := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true)).ReadValue()
+	wrong, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok || !errors.Is(wrong.Err, jsontext.ErrDuplicateName) {
 		return "", false
 	}
-	switch token {
-	case json.Delim('['):
-		for d.More() {
-			if key, twice = KeyTwice(d); twice {
-				return key, true
-			}
-		}
-	case json.Delim('{'):
-		seen := map[string]bool{}
-		for d.More() {
-			token, err := d.Token()
-			if err != nil {
-				return "", false
-			}
-			name, _ := token.(string)
-			if seen[name] {
-				return name, true
-			}
-			seen[name] = true
-			if key, twice = KeyTwice(d); twice {
-				return key, true
-			}
-		}
-	default:
-		return "", false
-	}
-	_, _ = d.Token() // the end of the object or array
-	return "", false
+	return wrong.JSONPointer.LastToken(), true
 }
 
 func argumentsError(err error) error {
@@ -130,16 +106,30 @@ func argumentsError(err error) error {
 }
 
 func jsonKind(value any) string {
+	switch form := formOf(value); form {
+	case "null":
+		return form
+	case "array":
+		return "an array"
+	default:
+		return "a " + form
+	}
+}
+
+// formOf returns the form of a decoded value, as JSON Schema calls it.
+func formOf(value any) string {
 	switch value.(type) {
+	case map[string]any:
+		return "object"
+	case []any:
+		return "array"
+	case string:
+		return "string"
+	case bool:
+		return "boolean"
 	case nil:
 		return "null"
-	case bool:
-		return "a boolean"
-	case float64:
-		return "a number"
-	case string:
-		return "a string"
 	default:
-		return "an array"
+		return "number"
 	}
 }

@@ -3,11 +3,12 @@ package toolkit
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Masked replaces a secret.
@@ -102,100 +103,52 @@ func maskWords(text string, patterns ...*regexp.Regexp) string {
 
 // mask replaces the values of secret names, and passes every other string through inner.
 func mask(data []byte, inner func(string) string) []byte {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	m := masker{data: data, decoder: d, inner: inner}
-	if !json.Valid(data) || m.value(false) != nil {
+	if !json.Valid(data) {
 		return data
 	}
-	if m.kept == 0 {
-		return data
-	}
-	return append(m.out, data[m.kept:]...)
-}
-
-// masker copies a JSON text and replaces secrets on the way.
-type masker struct {
-	data    []byte
-	decoder *json.Decoder
-	inner   func(string) string
-	out     []byte
-	kept    int // how many bytes of data have been copied to out or replaced
-}
-
-func (m *masker) value(secret bool) error {
-	token, err := m.decoder.Token()
-	if err != nil {
-		return err
-	}
-	switch token {
-	case json.Delim('['):
-		for m.decoder.More() {
-			if err := m.value(secret); err != nil {
-				return err
+	d := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	var out []byte
+	kept := 0   // how many bytes of data have been copied to out or replaced
+	secret := 0 // the depth of the secret name above what is read; 0: there is none
+	for {
+		depth := d.StackDepth()
+		if depth < secret {
+			secret = 0
+		}
+		if d.PeekKind() != '"' {
+			if _, err := d.ReadToken(); err != nil { // the end
+				break
 			}
-		}
-		_, err = m.decoder.Token()
-		return err
-	case json.Delim('{'):
-		return m.object(secret)
-	}
-	text, isText := token.(string)
-	switch {
-	case isText && secret:
-		m.replace(Masked)
-	case isText:
-		if masked := m.inner(text); masked != text {
-			m.replace(masked)
-		}
-	}
-	return nil
-}
-
-func (m *masker) object(secret bool) error {
-	for m.decoder.More() {
-		key, err := m.decoder.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := key.(string)
-		if err := m.value(secret || isSecretName(name)); err != nil {
-			return err
-		}
-	}
-	_, err := m.decoder.Token()
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// replace puts a text in place of the string that was just read.
-func (m *masker) replace(text string) {
-	end := int(m.decoder.InputOffset())
-	// The decoder reports where a token ends. A string begins at the first quote after the previous
-	// token, after white space and a colon or comma.
-	start := m.start(end)
-	m.out = append(m.out, m.data[m.kept:start]...)
-	m.out = append(m.out, Encode(text)...)
-	m.kept = end
-}
-
-// start finds the opening quote of the string that ends at end.
-func (m *masker) start(end int) int {
-	for i := end - 2; i >= 0; i-- {
-		if m.data[i] != '"' {
 			continue
 		}
-		slashes := 0
-		for j := i - 1; j >= 0 && m.data[j] == '\\'; j-- {
-			slashes++
+		raw, err := d.ReadValue()
+		var text string
+		if err != nil || json.Unmarshal(raw, &text) != nil {
+			return data
 		}
-		if slashes%2 == 0 {
-			return i
+		masked := Masked
+		switch kind, n := d.StackIndex(depth); {
+		case kind == '{' && n%2 == 1: // it was a name
+			if secret == 0 || secret == depth {
+				secret = 0
+				if isSecretName(text) {
+					secret = depth
+				}
+			}
+			continue
+		case secret == 0:
+			masked = inner(text)
+		}
+		if masked != text {
+			end := int(d.InputOffset())
+			out = append(append(out, data[kept:end-len(raw)]...), Encode(masked)...)
+			kept = end
 		}
 	}
-	return 0
+	if kept == 0 {
+		return data
+	}
+	return append(out, data[kept:]...)
 }
 
 var separators = strings.NewReplacer("-", "", "_", "", " ", "")

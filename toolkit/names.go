@@ -2,6 +2,7 @@ package toolkit
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ type Names []Name
 // Name is an entry of [Names].
 type Name struct {
 	text    string
-	pattern []string // the pieces around the stars
+	pattern string // for [path.Match]: there are no slashes in names
 	writes  bool
 }
 
@@ -27,7 +28,7 @@ func (n *Name) UnmarshalText(raw []byte) error {
 		strings.ContainsFunc(name, func(r rune) bool { return r != '*' && (r > 127 || !NameByte(byte(r))) }) {
 		return fmt.Errorf("%q is neither the name of a tool nor a pattern such as server__*", text)
 	}
-	*n = Name{text: text, pattern: strings.Split(name, "*"), writes: writes}
+	*n = Name{text: text, pattern: name, writes: writes}
 	return nil
 }
 
@@ -98,20 +99,8 @@ func (n Names) Unmatched(tools []Entry, others ...string) []string {
 }
 
 func (n Name) matches(name string) bool {
-	first, last := n.pattern[0], n.pattern[len(n.pattern)-1]
-	if len(n.pattern) == 1 {
-		return name == first
-	}
-	rest, ok := strings.CutPrefix(name, first)
-	if !ok {
-		return false
-	}
-	for _, piece := range n.pattern[1 : len(n.pattern)-1] {
-		if _, rest, ok = strings.Cut(rest, piece); !ok {
-			return false
-		}
-	}
-	return strings.HasSuffix(rest, last)
+	ok, _ := path.Match(n.pattern, name) // it was checked
+	return ok
 }
 
 // NeedsApproval reports whether the user must approve the call, because of the list or of its tool

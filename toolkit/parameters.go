@@ -117,23 +117,6 @@ var forms = func() map[string][]string {
 
 var formsOfSchema = []string{"object", "boolean"}
 
-func formOf(value any) string {
-	switch value.(type) {
-	case map[string]any:
-		return "object"
-	case []any:
-		return "array"
-	case string:
-		return "string"
-	case bool:
-		return "boolean"
-	case nil:
-		return "null"
-	default:
-		return "number"
-	}
-}
-
 // repair removes from a schema, and from those in it, keywords with a value of a wrong form, and types that
 // do not exist. It sets items in each schema of an array that has none. A list of schemas, which is how items
 // were written before JSON Schema 2020-12, becomes prefixItems.
@@ -165,14 +148,7 @@ func repair(node map[string]any) (changed bool) {
 	if _, ok := node["items"]; !ok && isType(node, "array") {
 		node["items"], changed = map[string]any{}, true
 	}
-	inner := children(node)
-	for _, key := range []string{"$defs", "definitions"} {
-		byName, _ := node[key].(map[string]any)
-		for name, value := range byName {
-			inner[key+"/"+name] = value
-		}
-	}
-	for _, value := range inner {
+	for _, value := range children(node, "$defs", "definitions") {
 		if child, ok := value.(map[string]any); ok {
 			changed = repair(child) || changed
 		}

@@ -156,7 +156,7 @@ func (r *Registry) sorted() []*registered {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.SortedFunc(maps.Values(r.tools), func(a, b *registered) int {
-		return cmp.Or(cmp.Compare(a.entry.Executor.rank(), b.entry.Executor.rank()),
+		return cmp.Or(a.entry.Executor.rank()-b.entry.Executor.rank(),
 			cmp.Compare(a.def.Name, b.def.Name))
 	})
 }
@@ -172,7 +172,7 @@ func register(e Entry) (*registered, error) {
 	if err := CheckName(def.Name); err != nil {
 		return nil, fmt.Errorf("add tool: %w", err)
 	}
-	if e.Executor.rank() == unknownRank {
+	if e.Executor.rank() < 0 {
 		return nil, fmt.Errorf("add tool %q: unknown executor %q", def.Name, e.Executor)
 	}
 	if len(def.Parameters) == 0 {
@@ -191,21 +191,11 @@ func register(e Entry) (*registered, error) {
 	return t, nil
 }
 
-const unknownRank = 3
+// executors are in the order of names.
+var executors = []Executor{ExecutorClient, ExecutorApp, ExecutorMCP}
 
-// rank returns the executor's position in the order of names.
-func (e Executor) rank() int {
-	switch e {
-	case ExecutorClient:
-		return 0
-	case ExecutorApp:
-		return 1
-	case ExecutorMCP:
-		return 2
-	default:
-		return unknownRank
-	}
-}
+// rank returns the executor's position in the order of names; -1 if it is unknown.
+func (e Executor) rank() int { return slices.Index(executors, e) }
 
 func (e Entry) source() string {
 	if e.Server != "" {

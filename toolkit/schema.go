@@ -42,14 +42,19 @@ func CheckObject(schema, object json.RawMessage) error {
 // newChecker returns what checks against a schema, which is kept for the next time.
 func newChecker(raw json.RawMessage) (*checker, error) {
 	key := sha256.Sum256(raw)
-	if c := checkers.get(key); c != nil {
-		return c, nil
+	if c, ok := checkers.Load(key); ok {
+		return c.(*checker), nil
 	}
 	c, err := compile(raw)
-	if err == nil {
-		checkers.put(key, c)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	_, known := checkers.LoadOrStore(key, c)
+	if !known && checkersWeight.Add(int64(c.weight)) > maxCheckers {
+		checkersWeight.Store(0)
+		checkers.Clear()
+	}
+	return c, nil
 }
 
 func compile(raw json.RawMessage) (*checker, error) {
@@ -80,8 +85,8 @@ func compile(raw json.RawMessage) (*checker, error) {
 	}
 	weight := size.weight() + 8*len(raw)
 	if weight > largeChecker {
-		checkers.large.Lock() // one at a time
-		defer checkers.large.Unlock()
+		compilingLarge.Lock() // one at a time
+		defer compilingLarge.Unlock()
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(raw, &schema); err != nil {

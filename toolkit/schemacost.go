@@ -1,10 +1,10 @@
 package toolkit
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"regexp/syntax"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -34,36 +34,13 @@ const (
 	maxExplained = 4 << 10
 )
 
-// checkers are the compiled schemas, by the hash of their text: whoever declares tools does it again and again.
-var checkers kept
-
-// kept are compiled schemas.
-type kept struct {
-	large sync.Mutex // held while one is made that takes much memory
-
-	mu     sync.Mutex
-	made   map[[sha256.Size]byte]*checker
-	weight int
-}
-
-func (k *kept) get(key [sha256.Size]byte) *checker {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.made[key]
-}
-
-// put keeps one more; if they are too large together, it begins anew.
-func (k *kept) put(key [sha256.Size]byte, c *checker) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.made[key] != nil {
-		return
-	}
-	if k.weight += c.weight; k.made == nil || k.weight > maxCheckers {
-		k.made, k.weight = map[[sha256.Size]byte]*checker{}, c.weight
-	}
-	k.made[key] = c
-}
+var (
+	// checkers are the compiled schemas, by the hash of their text: whoever declares tools does it again and again.
+	// When they are too large together, all are dropped.
+	checkers       sync.Map
+	checkersWeight atomic.Int64
+	compilingLarge sync.Mutex // held while one is made that takes much memory
+)
 
 // sizeMeter adds up what a schema compiles to, used or not, before it is compiled.
 type sizeMeter struct {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -164,6 +165,11 @@ func Cut(text string, n int) string {
 	return string([]rune(First(text, n-1))) + "…"
 }
 
+// Line returns text in valid UTF-8 on one line, cut to n characters.
+func Line(text string, n int) string {
+	return Cut(strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " "), n)
+}
+
 // Media is an image or a sound of a tool's result that is saved with the thread. In the result's
 // output it replaces the data; the type is still image or audio (MCP specification, tools/call,
 // content).
@@ -175,6 +181,14 @@ type Media struct {
 	// Width and Height are those of an image, in pixels.
 	Width  int `json:"width,omitempty"`
 	Height int `json:"height,omitempty"`
+}
+
+// Word stands for it in a text for a model. name is what it is called there.
+func (m Media) Word(name string) string {
+	if m.Width > 0 {
+		return fmt.Sprintf("[%s, %s, %d×%d]", name, m.MediaType, m.Width, m.Height)
+	}
+	return fmt.Sprintf("[%s, %s]", name, m.MediaType)
 }
 
 // MaxMedia limits how many images and sounds of one result are saved.

@@ -140,7 +140,10 @@ func (t tool) chartData(f figure) (json.RawMessage, error) {
 	kind := struct {
 		Type      string `json:"type"`
 		ChartType string `json:"chartType"`
-	}{t.kind.dataType, t.kind.chartType}
+	}{cmp.Or(t.kind.dataType, t.kind.chartType+"-chart"), t.kind.chartType}
+	if f.points != nil {
+		f.metadata["dataPoints"] = *f.points
+	}
 	data := []byte("{")
 	for _, part := range []any{kind, f.input, map[string]any{"metadata": f.metadata}} { // none of them is ever empty
 		object, err := json.Marshal(part)

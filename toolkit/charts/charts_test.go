@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	std "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -217,7 +218,7 @@ func TestResultShape(t *testing.T) {
 					t.Errorf("chartData lacks the input's field %s", field)
 				}
 			}
-			for field, want := range map[string]string{"type": kind.dataType, "chartType": kind.chartType} {
+			for field, want := range map[string]string{"type": std.Or(kind.dataType, kind.chartType+"-chart"), "chartType": kind.chartType} {
 				if got := string(output.ChartData[field]); got != fmt.Sprintf("%q", want) {
 					t.Errorf("chartData.%s is %s, want %q", field, got, want)
 				}

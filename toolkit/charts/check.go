@@ -19,7 +19,7 @@ import (
 type kind struct {
 	name        string // of the tool
 	chartType   string // in the result: bar, line, …
-	dataType    string // chartData.type: bar-chart, …
+	dataType    string // chartData.type; empty: bar-chart, …
 	label       string // in sentences: "bar chart"
 	description string // for the model
 	schema      schema
@@ -34,7 +34,7 @@ type figure struct {
 	canvasName string         // empty: the default
 	input      any            // the input with its defaults, in the order of its fields
 	metadata   map[string]any // counts and ranges for a legend
-	points     *int           // nil: the chart has no points to count
+	points     *int           // also in metadata; nil: the chart has no points to count
 	summary    string         // what the model reads, after the title
 }
 
@@ -132,6 +132,14 @@ func spanOf[E any](list []E, value func(E) float64) span {
 		s.add(value(e))
 	}
 	return s
+}
+
+// figure returns the figure of a chart whose values these are.
+func (s span) figure(title, summary string) figure {
+	return figure{
+		title: title, points: new(s.n), summary: summary,
+		metadata: map[string]any{"total": s.sum, "valueRange": s.limits()},
+	}
 }
 
 // limits returns a range for the metadata.

@@ -24,20 +24,20 @@ type radialBar struct {
 }
 
 var radialBarChart = kind{
-	name: "create_radial_bar_chart", chartType: "radial-bar", dataType: "radial-bar-chart", label: "radial bar chart",
+	name: "create_radial_bar_chart", chartType: "radial-bar", label: "radial bar chart",
 	description: "Draws bars bent into rings, such as progress towards goals.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("name", label()),
-			required("value", number().with("minimum", 0)),
-			optional("maxValue", number().about(
+			required("name", label),
+			required("value", number.with("minimum", 0)),
+			optional("maxValue", number.about(
 				"Value of the full ring; 1.2 times the largest value if it is missing",
 			).with("exclusiveMinimum", 0)),
 		), maxPoints)),
-		descriptionField(),
+		descriptionField,
 		optional("innerRadius",
-			number().about("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
-		optional("outerRadius", number().about("Outer radius in percent, greater than innerRadius").with("minimum",
+			number.about("Inner radius in percent").with("minimum", 0).with("maximum", 100).with("default", 30)),
+		optional("outerRadius", number.about("Outer radius in percent, greater than innerRadius").with("minimum",
 			0).with("maximum", 100).with("default", 80))),
 	build: build(checkRadial),
 }
@@ -54,11 +54,7 @@ func checkRadial(in *radialInput) (figure, error) {
 	for i := range in.Data {
 		in.Data[i].MaxValue = cmp.Or(in.Data[i].MaxValue, &full)
 	}
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary:  fmt.Sprintf("%s, values %s.", count(all.n, "ring"), all),
-	}, nil
+	return all.figure(in.Title, fmt.Sprintf("%s, values %s.", count(all.n, "ring"), all)), nil
 }
 
 type gaugeInput struct {
@@ -79,23 +75,23 @@ type gaugeThreshold struct {
 }
 
 var gaugeChart = kind{
-	name: "create_gauge_chart", chartType: "gauge", dataType: "gauge-chart", label: "gauge",
+	name: "create_gauge_chart", chartType: "gauge", label: "gauge",
 	description: "Draws a gauge of one value between a lowest and a highest value, optionally with coloured " +
 		"thresholds.",
-	schema: object(titleField(),
-		required("value", number().about("The value, from minValue to maxValue")),
-		optional("minValue", number().with("default", 0)),
-		optional("maxValue", number().with("default", 100)),
+	schema: object(titleField,
+		required("value", number.about("The value, from minValue to maxValue")),
+		optional("minValue", number.with("default", 0)),
+		optional("maxValue", number.with("default", 100)),
 		required("gaugeType", enum("speedometer", "semi-circle", "radial")),
-		unitField(),
+		unitField,
 		optional("thresholds", schema{"type": "array", "maxItems": maxThresholds,
 			"description": "Where the colour changes", "items": object(
-				required("value", number().about("Value from which the colour holds")),
+				required("value", number.about("Value from which the colour holds")),
 				required("color",
 					schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #d62728"}),
-				optional("label", label()),
+				optional("label", label),
 			)}),
-		descriptionField()),
+		descriptionField),
 	build: build(checkGauge),
 }
 
@@ -148,26 +144,24 @@ type banComparison struct {
 	Label string          `json:"label"`
 }
 
-func numberOrText() schema {
-	return schema{"type": []string{"number", "string"}, "minLength": 1, "maxLength": maxLabel}
-}
+var numberOrText = label.with("type", []string{"number", "string"})
 
 var banChart = kind{
-	name: "create_ban_chart", chartType: "ban", dataType: "ban-chart", label: "big number",
+	name: "create_ban_chart", chartType: "ban", label: "big number",
 	description: "Shows one big number, optionally with a trend and a comparison.",
-	schema: object(titleField(),
-		required("value", numberOrText().about("The number, or a text such as 1.2M")),
-		unitField(),
+	schema: object(titleField,
+		required("value", numberOrText.about("The number, or a text such as 1.2M")),
+		unitField,
 		optional("trend", object(
-			required("value", number().about("How much the number changed")),
+			required("value", number.about("How much the number changed")),
 			required("direction", enum("up", "down", "neutral")),
-			optional("label", label().about("What the change refers to")),
+			optional("label", label.about("What the change refers to")),
 		)),
 		optional("comparison", object(
-			required("value", numberOrText().about("The number to compare with")),
-			required("label", label()),
+			required("value", numberOrText.about("The number to compare with")),
+			required("label", label),
 		)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkBAN),
 }
 

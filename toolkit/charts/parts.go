@@ -25,15 +25,15 @@ type pieSlice struct {
 }
 
 var pieChart = kind{
-	name: "create_pie_chart", chartType: "pie", dataType: "pie-chart", label: "pie chart",
+	name: "create_pie_chart", chartType: "pie", label: "pie chart",
 	description: "Draws a pie chart of the parts of a whole. Values must not be negative, and their sum not 0.",
-	schema: object(titleField(),
-		optional("canvasName", label()),
+	schema: object(titleField,
+		optional("canvasName", label),
 		required("data", list(object(
-			required("label", label()),
-			required("value", number().with("minimum", 0)),
+			required("label", label),
+			required("value", number.with("minimum", 0)),
 		), maxPoints)),
-		descriptionField(), unitField()),
+		descriptionField, unitField),
 	build: build(checkPie),
 }
 
@@ -43,12 +43,10 @@ func checkPie(in *pieInput) (figure, error) {
 		return figure{}, errNothing
 	}
 	largest := slices.MaxFunc(in.Data, func(a, b pieSlice) int { return cmp.Compare(a.Value, b.Value) })
-	return figure{
-		title: in.Title, canvasName: in.CanvasName, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary: fmt.Sprintf("%s, total %s; the largest is %s with %s%%.", count(all.n, "slice"), plain(all.sum),
-			names([]string{largest.Label}), plain(100*largest.Value/all.sum)),
-	}, nil
+	f := all.figure(in.Title, fmt.Sprintf("%s, total %s; the largest is %s with %s%%.", count(all.n, "slice"),
+		plain(all.sum), names([]string{largest.Label}), plain(100*largest.Value/all.sum)))
+	f.canvasName = in.CanvasName
+	return f, nil
 }
 
 type funnelInput struct {
@@ -65,16 +63,16 @@ type funnelStage struct {
 }
 
 var funnelChart = kind{
-	name: "create_funnel_chart", chartType: "funnel", dataType: "funnel-chart", label: "funnel chart",
+	name: "create_funnel_chart", chartType: "funnel", label: "funnel chart",
 	description: "Draws a funnel of stages, such as a conversion. The stages are sorted by value, largest first.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("stage", label()),
-			required("value", number().with("minimum", 0)),
+			required("stage", label),
+			required("value", number.with("minimum", 0)),
 			optional("fill",
 				schema{"type": "string", "pattern": hexColour, "description": "Colour, for example #1f77b4"}),
 		), maxPoints)),
-		descriptionField(), unitField()),
+		descriptionField, unitField),
 	build: build(checkFunnel),
 }
 
@@ -82,13 +80,8 @@ func checkFunnel(in *funnelInput) (figure, error) {
 	slices.SortStableFunc(in.Data, func(a, b funnelStage) int { return cmp.Compare(b.Value, a.Value) })
 	all := spanOf(in.Data, func(s funnelStage) float64 { return s.Value })
 	first, last := in.Data[0], in.Data[len(in.Data)-1]
-	f := figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{"dataPoints": all.n, "total": all.sum, "valueRange": all.limits()},
-		summary: fmt.Sprintf("%s, from %s (%s) to %s (%s).", count(all.n, "stage"), names([]string{first.Stage}),
-			plain(first.Value),
-			names([]string{last.Stage}), plain(last.Value)),
-	}
+	f := all.figure(in.Title, fmt.Sprintf("%s, from %s (%s) to %s (%s).", count(all.n, "stage"),
+		names([]string{first.Stage}), plain(first.Value), names([]string{last.Stage}), plain(last.Value)))
 	if first.Value > 0 {
 		f.metadata["conversionRate"] = last.Value / first.Value
 	}
@@ -104,27 +97,22 @@ type treemapInput struct {
 type treemapNode struct {
 	Name     string        `json:"name"`
 	Value    float64       `json:"value"`
-	Children []treemapLeaf `json:"children,omitempty"`
-}
-
-type treemapLeaf struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
+	Children []treemapNode `json:"children,omitempty"` // which have none
 }
 
 var treemapChart = kind{
-	name: "create_treemap_chart", chartType: "treemap", dataType: "treemap-chart", label: "treemap",
+	name: "create_treemap_chart", chartType: "treemap", label: "treemap",
 	description: "Draws a treemap: rectangles by size, each with children if there is a second level.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("name", label()),
-			required("value", number().with("minimum", 0)),
+			required("name", label),
+			required("value", number.with("minimum", 0)),
 			optional("children", schema{"type": "array", "maxItems": maxPoints, "items": object(
-				required("name", label()),
-				required("value", number().with("minimum", 0)),
+				required("name", label),
+				required("value", number.with("minimum", 0)),
 			)}),
 		), maxPoints)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkTreemap),
 }
 
@@ -137,11 +125,8 @@ func checkTreemap(in *treemapInput) (figure, error) {
 	if all.sum == 0 {
 		return figure{}, errNothing
 	}
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{
-			"dataPoints": all.n, "childCount": parts, "total": all.sum, "valueRange": all.limits(),
-		},
-		summary: fmt.Sprintf("%s with %s, total %s.", count(all.n, "rectangle"), count(parts, "part"), plain(all.sum)),
-	}, nil
+	f := all.figure(in.Title,
+		fmt.Sprintf("%s with %s, total %s.", count(all.n, "rectangle"), count(parts, "part"), plain(all.sum)))
+	f.metadata["childCount"] = parts
+	return f, nil
 }

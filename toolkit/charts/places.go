@@ -23,18 +23,18 @@ type geoRegion struct {
 }
 
 var geographicChart = kind{
-	name: "create_geographic_chart", chartType: "geographic", dataType: "geographic-chart", label: "map",
+	name: "create_geographic_chart", chartType: "geographic", label: "map",
 	description: "Draws a map whose regions are coloured by value.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
 			required("regionCode",
-				label().about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
-			required("regionName", label()),
-			required("value", number()),
+				label.about("Code of the region: ISO 3166 for countries, FIPS or postal code in the USA, DMA code")),
+			required("regionName", label),
+			required("value", number),
 		), maxRegions)),
 		required("geoType", enum("world", "usa-states", "usa-dma", "usa-counties")),
 		optional("colorScale", enum("blues", "reds", "greens", "viridis").with("default", "blues")),
-		descriptionField()),
+		descriptionField),
 	build: build(checkGeographic),
 }
 
@@ -49,13 +49,9 @@ func checkGeographic(in *geographicInput) (figure, error) {
 		seen[r.RegionCode] = i
 	}
 	all := spanOf(in.Data, func(r geoRegion) float64 { return r.Value })
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{
-			"dataPoints": all.n, "regionCount": all.n, "total": all.sum, "valueRange": all.limits(),
-		},
-		summary: fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all),
-	}, nil
+	f := all.figure(in.Title, fmt.Sprintf("%s of the map %s, values %s.", count(all.n, "region"), in.GeoType, all))
+	f.metadata["regionCount"] = all.n
+	return f, nil
 }
 
 type calendarInput struct {
@@ -72,23 +68,21 @@ type calendarDay struct {
 	Value float64 `json:"value"`
 }
 
-func date() schema {
-	return schema{"type": "string", "pattern": dateFormat, "description": "YYYY-MM-DD"}
-}
+var date = schema{"type": "string", "pattern": dateFormat, "description": "YYYY-MM-DD"}
 
 var calendarHeatmap = kind{
 	name: "create_calendar_heatmap", chartType: "calendar-heatmap", dataType: "calendar-heatmap",
 	label:       "calendar heatmap",
 	description: "Draws a calendar whose days are coloured by value.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("date", date()),
-			required("value", number()),
+			required("date", date),
+			required("value", number),
 		), maxDays)),
-		optional("startDate", date()),
-		optional("endDate", date()),
+		optional("startDate", date),
+		optional("endDate", date),
 		optional("colorScale", enum("github", "blues", "greens", "reds").with("default", "github")),
-		descriptionField()),
+		descriptionField),
 	build: build(checkCalendar),
 }
 
@@ -131,14 +125,11 @@ func checkCalendar(in *calendarInput) (figure, error) {
 			in.StartDate, in.EndDate, maxDays)
 	}
 	all := spanOf(in.Data, func(d calendarDay) float64 { return d.Value })
-	return figure{
-		title: in.Title, points: new(all.n),
-		metadata: map[string]any{
-			"dataPoints": all.n, "daysCovered": days, "total": all.sum, "valueRange": all.limits(),
-			"dateRange": map[string]string{"start": in.StartDate, "end": in.EndDate},
-		},
-		summary: fmt.Sprintf("%s from %s to %s, values %s.", count(all.n, "day"), in.StartDate, in.EndDate, all),
-	}, nil
+	f := all.figure(in.Title,
+		fmt.Sprintf("%s from %s to %s, values %s.", count(all.n, "day"), in.StartDate, in.EndDate, all))
+	f.metadata["daysCovered"] = days
+	f.metadata["dateRange"] = map[string]string{"start": in.StartDate, "end": in.EndDate}
+	return f, nil
 }
 
 func parseDate(field, text string) (time.Time, error) {

@@ -29,20 +29,20 @@ type scatterPoint struct {
 }
 
 var scatterChart = kind{
-	name: "create_scatter_chart", chartType: "scatter", dataType: "scatter-chart", label: "scatter chart",
+	name: "create_scatter_chart", chartType: "scatter", label: "scatter chart",
 	description: "Draws points by two values, as bubbles when a third value z gives their size.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			optional("name", label()),
+			optional("name", label),
 			required("series", list(object(
-				required("seriesName", label()),
-				required("x", number()),
-				required("y", number()),
-				optional("z", number().about("Size of the bubble")),
+				required("seriesName", label),
+				required("x", number),
+				required("y", number),
+				optional("z", number.about("Size of the bubble")),
 			), maxSeries)),
 		), maxPoints)),
 		optional("showBubbles", schema{"type": "boolean", "default": false, "description": "Draw bubbles of size z"}),
-		xLabelField(), yLabelField(), descriptionField()),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkScatter),
 }
 
@@ -73,7 +73,7 @@ func checkScatter(in *scatterInput) (figure, error) {
 	f := figure{
 		title: in.Title, points: new(x.n),
 		metadata: map[string]any{
-			"dataPoints": x.n, "seriesCount": len(series), "seriesNames": series, "xRange": x.limits(),
+			"seriesCount": len(series), "seriesNames": series, "xRange": x.limits(),
 			"yRange": y.limits(),
 		},
 		summary: fmt.Sprintf("%s in %d series (%s), x %s, y %s.", count(x.n, "point"), len(series), names(series), x,
@@ -103,18 +103,18 @@ type radarValue struct {
 }
 
 var radarChart = kind{
-	name: "create_radar_chart", chartType: "radar", dataType: "radar-chart", label: "radar chart",
+	name: "create_radar_chart", chartType: "radar", label: "radar chart",
 	description: "Draws a radar chart that compares series over several metrics.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("data", list(object(
-			required("metric", label().about("Name of the metric, one axis of the radar")),
+			required("metric", label.about("Name of the metric, one axis of the radar")),
 			required("series", list(object(
-				required("seriesName", label()),
-				required("value", number()),
-				optional("fullMark", number().about("Highest value of this axis").with("exclusiveMinimum", 0)),
+				required("seriesName", label),
+				required("value", number),
+				optional("fullMark", number.about("Highest value of this axis").with("exclusiveMinimum", 0)),
 			), maxSeries).about("One value for each series")),
 		), maxPoints)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkRadar),
 }
 
@@ -132,8 +132,5 @@ func checkRadar(in *radarInput) (figure, error) {
 			}
 		}
 	}
-	return figure{
-		title: in.Title, points: new(len(in.Data)), metadata: all.metadata(len(in.Data)),
-		summary: fmt.Sprintf("%s, %s, values %s.", count(len(in.Data), "metric"), all.describe(), all.values),
-	}, nil
+	return all.figure(in.Title, len(in.Data), "metric"), nil
 }

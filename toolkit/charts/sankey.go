@@ -24,20 +24,20 @@ type sankeyLink struct {
 }
 
 var sankeyChart = kind{
-	name: "create_sankey_chart", chartType: "sankey", dataType: "sankey-chart", label: "sankey chart",
+	name: "create_sankey_chart", chartType: "sankey", label: "sankey chart",
 	description: "Draws flows between nodes. Node ids are unique, each link joins two different nodes by their " +
 		"ids, and the links form no cycle.",
-	schema: object(titleField(),
+	schema: object(titleField,
 		required("nodes", list(object(
-			required("id", label().about("Unique id of the node")),
-			required("name", label()),
+			required("id", label.about("Unique id of the node")),
+			required("name", label),
 		), maxPoints)),
 		required("links", list(object(
-			required("source", label().about("Id of the node where the flow starts")),
-			required("target", label().about("Id of the node where the flow ends")),
-			required("value", number().with("exclusiveMinimum", 0)),
+			required("source", label.about("Id of the node where the flow starts")),
+			required("target", label.about("Id of the node where the flow ends")),
+			required("value", number.with("exclusiveMinimum", 0)),
 		), maxLinks)),
-		descriptionField()),
+		descriptionField),
 	build: build(checkSankey),
 }
 
@@ -76,7 +76,7 @@ func checkSankey(in *sankeyInput) (figure, error) {
 	return figure{
 		title: in.Title, points: new(flow.n),
 		metadata: map[string]any{
-			"dataPoints": flow.n, "nodeCount": len(in.Nodes), "linkCount": flow.n, "totalFlow": flow.sum,
+			"nodeCount": len(in.Nodes), "linkCount": flow.n, "totalFlow": flow.sum,
 			"valueRange": flow.limits(),
 		},
 		summary: fmt.Sprintf("%s and %s, flows %s.", count(len(in.Nodes), "node"), count(flow.n, "link"), flow),

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"voicebridge/toolkit"
@@ -43,6 +44,7 @@ func required(name string, s schema) field { return field{name, s, true} }
 // optional is a field that may be missing. A text may also be empty, which is how many models write
 // that.
 func optional(name string, s schema) field {
+	s = maps.Clone(s)
 	delete(s, "minLength")
 	return field{name, s, false}
 }
@@ -73,9 +75,10 @@ func list(items schema, limit int) schema {
 	return schema{"type": "array", "items": items, "minItems": 1, "maxItems": limit}
 }
 
-func label() schema { return schema{"type": "string", "minLength": 1, "maxLength": maxLabel} }
-
-func number() schema { return schema{"type": "number"} }
+var (
+	label  = schema{"type": "string", "minLength": 1, "maxLength": maxLabel}
+	number = schema{"type": "number"}
+)
 
 func enum(values ...string) schema { return schema{"type": "string", "enum": values} }
 
@@ -83,22 +86,19 @@ func enum(values ...string) schema { return schema{"type": "string", "enum": val
 // and the model reads all of them again for each answer.
 func (s schema) about(description string) schema { return s.with("description", description) }
 
-// with adds keywords to a schema.
+// with returns a schema with another keyword.
 func (s schema) with(key string, value any) schema {
+	s = maps.Clone(s)
 	s[key] = value
 	return s
 }
 
 // Fields that many inputs share.
-func titleField() field {
-	return required("title", schema{"type": "string", "minLength": 1, "maxLength": maxTitle})
-}
-
-func descriptionField() field {
-	return optional("description",
+var (
+	titleField       = required("title", label.with("maxLength", maxTitle))
+	descriptionField = optional("description",
 		schema{"type": "string", "maxLength": maxDescription, "description": "What the chart shows, in a sentence"})
-}
-
-func xLabelField() field { return optional("xAxisLabel", label()) }
-func yLabelField() field { return optional("yAxisLabel", label()) }
-func unitField() field   { return optional("unit", label()) }
+	xLabelField = optional("xAxisLabel", label)
+	yLabelField = optional("yAxisLabel", label)
+	unitField   = optional("unit", label)
+)

@@ -31,44 +31,44 @@ type axisValue struct {
 
 func axisData(more ...field) field {
 	value := append([]field{
-		required("seriesName", label()),
-		required("value", number()),
+		required("seriesName", label),
+		required("value", number),
 	}, more...)
 	return required("data", list(object(
-		required("xAxisLabel", label()),
+		required("xAxisLabel", label),
 		required("series", list(object(value...), maxSeries).about("One value for each series")),
 	), maxPoints).about("The points, from left to right"))
 }
 
 var barChart = kind{
-	name: "create_bar_chart", chartType: "bar", dataType: "bar-chart", label: "bar chart",
+	name: "create_bar_chart", chartType: "bar", label: "bar chart",
 	description: "Draws a bar chart that compares categories, with one or more series.",
-	schema:      object(titleField(), axisData(), descriptionField(), yLabelField()),
+	schema:      object(titleField, axisData(), descriptionField, yLabelField),
 	build:       build(checkAxis),
 }
 
 var lineChart = kind{
-	name: "create_line_chart", chartType: "line", dataType: "line-chart", label: "line chart",
+	name: "create_line_chart", chartType: "line", label: "line chart",
 	description: "Draws a line chart that shows how values change, with one or more series.",
-	schema:      object(titleField(), axisData(), descriptionField(), yLabelField()),
+	schema:      object(titleField, axisData(), descriptionField, yLabelField),
 	build:       build(checkAxis),
 }
 
 var areaChart = kind{
-	name: "create_area_chart", chartType: "area", dataType: "area-chart", label: "area chart",
+	name: "create_area_chart", chartType: "area", label: "area chart",
 	description: "Draws an area chart that shows amounts over time, side by side, stacked, or as shares of the whole.",
-	schema: object(titleField(), axisData(),
+	schema: object(titleField, axisData(),
 		optional("areaType", enum("standard", "stacked", "percent").about("How the areas relate to each other").with(
 			"default", "standard")),
-		xLabelField(), yLabelField(), descriptionField()),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkArea),
 }
 
 var composedChart = kind{
-	name: "create_composed_chart", chartType: "composed", dataType: "composed-chart", label: "composed chart",
+	name: "create_composed_chart", chartType: "composed", label: "composed chart",
 	description: "Draws bars, lines and areas in one chart; each series has its own form.",
-	schema: object(titleField(), axisData(required("chartType", enum("bar", "line", "area"))),
-		xLabelField(), yLabelField(), descriptionField()),
+	schema: object(titleField, axisData(required("chartType", enum("bar", "line", "area"))),
+		xLabelField, yLabelField, descriptionField),
 	build: build(checkComposed),
 }
 
@@ -114,10 +114,7 @@ func checkAxis(in *axisInput) (figure, error) {
 			}
 		}
 	}
-	return figure{
-		title: in.Title, points: new(len(in.Data)), metadata: all.metadata(len(in.Data)),
-		summary: fmt.Sprintf("%s, %s, values %s.", count(len(in.Data), "point"), all.describe(), all.values),
-	}, nil
+	return all.figure(in.Title, len(in.Data), "point"), nil
 }
 
 // seriesSet collects the series of a chart, point by point.
@@ -148,8 +145,8 @@ func (s *seriesSet) add(point, index int, name string, value float64) error {
 	return nil
 }
 
-// describe names the series, with their totals if there are few.
-func (s *seriesSet) describe() string {
+// figure names the series, with their totals if there are few.
+func (s *seriesSet) figure(title string, points int, noun string) figure {
 	const few = 4
 	listed := names(s.names)
 	if len(s.names) <= few {
@@ -159,12 +156,11 @@ func (s *seriesSet) describe() string {
 		}
 		listed = strings.Join(each, ", ")
 	}
-	return fmt.Sprintf("%d series (%s)", len(s.names), listed)
-}
-
-func (s *seriesSet) metadata(points int) map[string]any {
-	return map[string]any{
-		"dataPoints": points, "seriesCount": len(s.names), "seriesNames": s.names,
-		"totals": s.totals, "valueRange": s.values.limits(),
+	return figure{
+		title: title, points: &points,
+		metadata: map[string]any{
+			"seriesCount": len(s.names), "seriesNames": s.names, "totals": s.totals, "valueRange": s.values.limits(),
+		},
+		summary: fmt.Sprintf("%s, %d series (%s), values %s.", count(points, noun), len(s.names), listed, s.values),
 	}
 }

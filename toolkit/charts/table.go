@@ -25,10 +25,10 @@ var table = kind{
 	name: "createTable", chartType: "table", dataType: "table", label: "table",
 	description: "Shows a table that can be sorted and searched. Each row is an object with the columns' keys; a " +
 		"cell is a text, number, boolean or null.",
-	schema: object(titleField(), descriptionField(),
+	schema: object(titleField, descriptionField,
 		required("columns", list(object(
-			required("key", label().about("Key of the column in the rows")),
-			required("label", label()),
+			required("key", label.about("Key of the column in the rows")),
+			required("label", label),
 			optional("type", enum("string", "number", "date", "boolean").with("default", "string")),
 		), maxColumns).about("The columns, from left to right")),
 		required("data", list(schema{
@@ -61,7 +61,7 @@ func checkTable(in *tableInput) (figure, error) {
 	}
 	return figure{
 		title: in.Title, points: new(len(in.Data)),
-		metadata: map[string]any{"dataPoints": len(in.Data), "rowCount": len(in.Data), "columnCount": len(in.Columns)},
+		metadata: map[string]any{"rowCount": len(in.Data), "columnCount": len(in.Columns)},
 		summary: fmt.Sprintf("%s, %s (%s).", count(len(in.Data), "row"), count(len(in.Columns), "column"),
 			names(headings)),
 	}, nil

@@ -56,8 +56,7 @@ type Toolkit struct {
 // wait is an open call, whose answer the client may deliver.
 type wait struct {
 	answered chan struct{} // closed by Deliver
-	output   string
-	err      error
+	result   toolkit.Result
 	running  bool // a Tool.Call is waiting for it
 }
 
@@ -193,13 +192,14 @@ func (k *Toolkit) Deliver(callID, output string) error {
 	if !ok || w.isAnswered() {
 		return errNotOpen
 	}
+	defer close(w.answered)
 	if len(output) > MaxOutput {
-		w.err = fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, len(output), MaxOutput)
-	} else {
-		w.output = output
+		err := fmt.Errorf("%w: %d bytes, the limit is %d", errTooLarge, len(output), MaxOutput)
+		w.result.Error = err.Error()
+		return err
 	}
-	close(w.answered)
-	return w.err
+	w.result = answer(output)
+	return nil
 }
 
 // Forget closes the call: later answers are rejected. A run that is waiting for it goes on until
@@ -269,10 +269,8 @@ func (t *tool) wait(ctx context.Context, w *wait) {
 // result returns the result of a closed call.
 func (t *tool) result(ctx context.Context, w *wait) toolkit.Result {
 	switch {
-	case w.isAnswered() && w.err != nil:
-		return toolkit.Result{Error: w.err.Error()}
 	case w.isAnswered():
-		return answer(w.output)
+		return w.result
 	case errors.Is(ctx.Err(), context.Canceled):
 		return toolkit.Result{Error: "the call ended before the client answered"}
 	default:

@@ -36,24 +36,18 @@ const (
 	PythonName     = "python-execution"
 )
 
-// javaScriptDefinition returns the model's definition of the JavaScript tool.
-func javaScriptDefinition() toolkit.Definition {
-	return definition(JavaScriptName,
-		"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
-			"Use it for exact arithmetic, dates, text and data. Top-level await works; return does not. "+
-			"There is console, setTimeout and plain JavaScript: no network, no files, no modules, no DOM, no Node.js.",
-		"The program. End it with the expression whose value you want, or print with console.log.")
-}
+var javaScriptDefinition = definition(JavaScriptName,
+	"Run a short JavaScript program (ES2023) and get what it printed and the value of its last expression. "+
+		"Use it for exact arithmetic, dates, text and data. Top-level await works; return does not. "+
+		"There is console, setTimeout and plain JavaScript: no network, no files, no modules, no DOM, no Node.js.",
+	"The program. End it with the expression whose value you want, or print with console.log.")
 
-// pythonDefinition returns the model's definition of the Python tool.
-func pythonDefinition() toolkit.Definition {
-	return definition(PythonName,
-		"Run a short Python 3 program and get what it printed and the value of its last expression. "+
-			"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
-			"There is the standard library, but no network and no other processes, and files are gone when the "+
-			"program ends.",
-		"The program. End it with the expression whose value you want, or print.")
-}
+var pythonDefinition = definition(PythonName,
+	"Run a short Python 3 program and get what it printed and the value of its last expression. "+
+		"Use it for exact arithmetic, statistics, dates, text and data. Top-level await works. "+
+		"There is the standard library, but no network and no other processes, and files are gone when the "+
+		"program ends.",
+	"The program. End it with the expression whose value you want, or print.")
 
 func definition(name, description, code string) toolkit.Definition {
 	const schema = `{"type":"object","properties":{"code":{"type":"string","description":%q,"minLength":1}},` +
@@ -69,12 +63,12 @@ func New(config Config) *Sandbox {
 
 // JavaScript returns the tool mini-javascript-execution.
 func (s *Sandbox) JavaScript() toolkit.Tool {
-	return &tool{definition: javaScriptDefinition(), language: "JavaScript", sandbox: s, run: s.runJavaScript}
+	return &tool{definition: javaScriptDefinition, language: "JavaScript", sandbox: s, run: s.runJavaScript}
 }
 
 // Python returns the tool python-execution. Call [Sandbox.ProbePython] first.
 func (s *Sandbox) Python() toolkit.Tool {
-	return &tool{definition: pythonDefinition(), language: "Python", sandbox: s, run: s.runPython}
+	return &tool{definition: pythonDefinition, language: "Python", sandbox: s, run: s.runPython}
 }
 
 // Tools probes the host and returns the tools that work on it; it logs why others do not. It starts

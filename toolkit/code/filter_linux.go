@@ -16,7 +16,6 @@ import (
 
 // Numbers of the kernel's headers that package syscall lacks.
 const (
-	prSetNoNewPrivs       = 38
 	seccompSetModeFilter  = 1
 	seccompFlagTSync      = 1 // for all threads of the process, with no_new_privs
 	seccompReturnKill     = 0x80000000
@@ -51,8 +50,8 @@ var allowedCalls = append([]uint32{
 func installFilter() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
-		return fmt.Errorf("set no_new_privs: %w", errno)
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("set no_new_privs: %w", err)
 	}
 	filter := filterProgram(uint32(os.Getpid()))
 	program := syscall.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
@@ -106,13 +105,17 @@ func filterClone() []syscall.SockFilter {
 	}
 }
 
+// filterCalls answers calls.
+func filterCalls(numbers []uint32, answer uint32) (p []syscall.SockFilter) {
+	for _, number := range numbers {
+		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, answer))
+	}
+	return p
+}
+
 // filterProgram is the filter of the process pid.
 func filterProgram(pid uint32) []syscall.SockFilter {
-	p := filterBegin()
-	for _, number := range allowedCalls {
-		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
-	}
-	return append(append(p, filterClone()...),
+	return append(slices.Concat(filterBegin(), filterCalls(allowedCalls, seccompReturnAllow), filterClone()),
 		// Signals to its own threads, with which the runtime preempts them.
 		jump(callIfEqual, syscall.SYS_TGKILL, 0, 3),
 		statement(callLoad, seccompDataFirstWord),
@@ -172,21 +175,10 @@ var pythonCalls = slices.Concat([]uint32{
 // make processes or memory fail with EPERM; all others that are not allowed fail with ENOSYS, so
 // that libraries choose another way.
 func pythonFilter() []byte {
-	p := filterBegin()
-	for _, number := range pythonCalls {
-		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, seccompReturnAllow))
-	}
-	p = append(p, filterClone()...)
-	for _, number := range append(forkingCalls, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET,
-		unix.SYS_MSGGET, unix.SYS_SEMGET) {
-		p = append(p, jump(callIfEqual, number, 0, 1), statement(callReturn, errno(syscall.EPERM)))
-	}
-	p = append(p, statement(callReturn, errno(syscall.ENOSYS)))
-	var b []byte
-	for _, i := range p { // struct sock_filter; both machines are little-endian
-		b = binary.LittleEndian.AppendUint16(b, i.Code)
-		b = append(b, i.Jt, i.Jf)
-		b = binary.LittleEndian.AppendUint32(b, i.K)
-	}
+	forbidden := append(forkingCalls, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET, unix.SYS_SHMGET, unix.SYS_MSGGET,
+		unix.SYS_SEMGET)
+	p := append(slices.Concat(filterBegin(), filterCalls(pythonCalls, seccompReturnAllow), filterClone(),
+		filterCalls(forbidden, errno(syscall.EPERM))), statement(callReturn, errno(syscall.ENOSYS)))
+	b, _ := binary.Append(nil, binary.LittleEndian, p) // of a fixed size, as on both machines
 	return b
 }

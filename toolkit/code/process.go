@@ -90,7 +90,9 @@ func (s *Sandbox) whyEnded(
 	case caller.Err() != nil:
 		return endedBy(caller)
 	case errors.Is(context.Cause(own), context.DeadlineExceeded), strings.Contains(diagnosis, "SIGXCPU"):
-		return s.timedOut()
+		return Outcome{
+			Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped",
+		}
 	case strings.Contains(diagnosis, "stack overflow"), strings.Contains(diagnosis, "stack exceeds"):
 		return Outcome{Exit: ExitStackOverflow, Error: "the program's calls are nested too deep"}
 	case strings.Contains(diagnosis, "out of memory"), strings.Contains(diagnosis, "cannot allocate memory"),
@@ -109,12 +111,6 @@ func (s *Sandbox) whyEnded(
 	first, _, _ := strings.Cut(diagnosis, "\n")
 	s.log.Warn("code child crashed", "reason", reason, "diagnosis", cmp.Or(first, "none"))
 	return Outcome{Exit: ExitCrashed, Error: "its process ended before the program did (" + reason + ")"}
-}
-
-func (s *Sandbox) timedOut() Outcome {
-	return Outcome{
-		Exit: ExitTimeout, Error: "the program ran longer than " + s.config.Timeout.String() + " and was stopped",
-	}
 }
 
 // notStarted is the outcome of a program whose process could not be started.

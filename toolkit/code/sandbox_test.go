@@ -99,7 +99,7 @@ func (r *rig) javaScript(code string) Outcome {
 
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
-	for _, d := range []toolkit.Definition{javaScriptDefinition(), pythonDefinition()} {
+	for _, d := range []toolkit.Definition{javaScriptDefinition, pythonDefinition} {
 		if err := toolkit.CheckName(d.Name); err != nil {
 			t.Error(err)
 		}
@@ -110,7 +110,7 @@ func TestDefinitions(t *testing.T) {
 			t.Errorf("%s: the description has %d bytes; a client may declare 1024", d.Name, len(d.Description))
 		}
 	}
-	if javaScriptDefinition().Name != "mini-javascript-execution" || pythonDefinition().Name != "python-execution" {
+	if javaScriptDefinition.Name != "mini-javascript-execution" || pythonDefinition.Name != "python-execution" {
 		t.Error("the names are known to models and saved threads")
 	}
 }

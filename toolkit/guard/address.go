@@ -174,12 +174,8 @@ func (a *Addresses) ParseURL(raw string) (*url.URL, error) {
 // CheckURL rejects what can be rejected before a name is resolved, and writes the host in ASCII. It
 // is called for each redirect, too.
 func (a *Addresses) CheckURL(u *url.URL) error {
-	var fallback uint16
 	switch u.Scheme {
-	case "http":
-		fallback = 80
-	case "https":
-		fallback = 443
+	case "http", "https": // whose own ports are always allowed
 	case "":
 		return Refuse("the URL must begin with https:// or http://")
 	default:
@@ -191,16 +187,16 @@ func (a *Addresses) CheckURL(u *url.URL) error {
 	if u.Opaque != "" || u.Hostname() == "" {
 		return Refuse("the URL has no host")
 	}
-	port := fallback
+	var port uint16
 	if text := u.Port(); text != "" {
 		n, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || n == 0 {
 			return Refuse("the port %.10q is not valid", text)
 		}
 		port = uint16(n)
-	}
-	if err := a.checkPort(port); err != nil {
-		return err
+		if err := a.checkPort(port); err != nil {
+			return err
+		}
 	}
 	host, err := a.checkHost(u.Hostname())
 	if err != nil {
@@ -208,7 +204,7 @@ func (a *Addresses) CheckURL(u *url.URL) error {
 	}
 	u.RawQuery = escapeQuery(u.RawQuery)
 	switch {
-	case u.Port() != "":
+	case port != 0:
 		u.Host = net.JoinHostPort(host, strconv.Itoa(int(port))) // 080 becomes 80
 	case strings.Contains(host, ":"):
 		u.Host = "[" + host + "]"

@@ -75,12 +75,17 @@ func (c *Caller) Tool(s Spec) toolkit.Tool {
 	if len(s.Parameters) == 0 {
 		s.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	return tool{c, s}
+	to, err := url.Parse(s.URL)
+	if err != nil {
+		to = &url.URL{Host: "the tool's address"} // it was checked
+	}
+	return tool{c, s, to}
 }
 
 type tool struct {
 	caller *Caller
 	spec   Spec
+	to     *url.URL
 }
 
 var (
@@ -115,13 +120,7 @@ func (t tool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 	}
 }
 
-func (t tool) host() string {
-	to, err := url.Parse(t.spec.URL)
-	if err != nil {
-		return "the tool's address" // it was checked
-	}
-	return to.Hostname()
-}
+func (t tool) host() string { return t.to.Hostname() }
 
 func (t tool) run(ctx context.Context, call toolkit.Call) (*toolkit.Result, error) {
 	request, err := t.request(ctx, call)
@@ -142,9 +141,8 @@ func (t tool) run(ctx context.Context, call toolkit.Call) (*toolkit.Result, erro
 	case response.StatusCode >= 300 && response.StatusCode < 400:
 		return nil, fmt.Errorf("%s answered with a redirect (%d), which is not followed", t.host(), response.StatusCode)
 	case response.StatusCode < 200 || response.StatusCode > 299:
-		return nil, errors.New(
-			strings.TrimSuffix(fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, words(body)), ": "),
-		)
+		said := fmt.Sprintf("%s answered %d: %s", t.host(), response.StatusCode, toolkit.Line(string(body), maxWords))
+		return nil, errors.New(strings.TrimSuffix(said, ": "))
 	}
 	return t.result(ctx, call, response.Header.Get("Content-Type"), body)
 }
@@ -164,10 +162,7 @@ func (t tool) unreachable(err error) error {
 }
 
 func (t tool) request(ctx context.Context, call toolkit.Call) (*http.Request, error) {
-	to, err := url.Parse(t.spec.URL)
-	if err != nil {
-		return nil, errors.New("the tool's address is no URL")
-	}
+	to := *t.to
 	body := []byte(cmp.Or(strings.TrimSpace(call.Arguments), "{}"))
 	if t.spec.Method == http.MethodGet {
 		query, err := query(to.Query(), body)
@@ -278,23 +273,15 @@ func (t tool) media(ctx context.Context, call toolkit.Call, body []byte) (*toolk
 		return nil, fmt.Errorf("%s answered with a picture or a sound that cannot be kept", t.host())
 	}
 	kind, _, _ := strings.Cut(saved.MediaType, "/")
-	word := fmt.Sprintf("[%s, %s]", kind, saved.MediaType)
-	if saved.Width > 0 {
-		word = fmt.Sprintf("[%s, %s, %d×%d]", kind, saved.MediaType, saved.Width, saved.Height)
-	}
-	piece := map[string]any{"type": kind, "image_id": saved.ID, "mimeType": saved.MediaType, "url": saved.URL}
-	if saved.Width > 0 {
-		piece["width"], piece["height"] = saved.Width, saved.Height
-	}
-	return &toolkit.Result{Output: content(piece), Model: word}, nil
+	piece := struct {
+		toolkit.Media
+
+		Type string `json:"type"`
+	}{saved, kind}
+	return &toolkit.Result{Output: content(piece), Model: saved.Word(kind)}, nil
 }
 
 // content is a result in the form of MCP's tools, which the page shows.
-func content(piece map[string]any) json.RawMessage {
+func content(piece any) json.RawMessage {
 	return toolkit.Encode(map[string]any{"content": []any{piece}})
-}
-
-// words returns the beginning of an answer in one line.
-func words(body []byte) string {
-	return toolkit.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(string(body), "\uFFFD")), " "), maxWords)
 }

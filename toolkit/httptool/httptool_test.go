@@ -147,7 +147,7 @@ func TestAnswers(t *testing.T) {
 		"nothing":         {writes(204, "", ""), nil, toolkit.Result{Output: json.RawMessage(`{"ok":true}`)}},
 		"problem":         {writes(200, "application/problem+json", `[1]`), nil, toolkit.Result{Output: json.RawMessage(`[1]`)}},
 		"half a JSON":     {writes(200, "application/json", `{"a":`), nil, toolkit.Result{Error: "127.0.0.1 answered with what is not valid JSON"}},
-		"picture":         {writes(200, "image/png", png), keeper{}, toolkit.Result{Output: json.RawMessage(`{"content":[{"height":1,"image_id":"i10","mimeType":"image/png","type":"image","url":"/thread-1","width":2}]}`), Model: "[image, image/png, 2×1]"}},
+		"picture":         {writes(200, "image/png", png), keeper{}, toolkit.Result{Output: json.RawMessage(`{"content":[{"image_id":"i10","mimeType":"image/png","url":"/thread-1","width":2,"height":1,"type":"image"}]}`), Model: "[image, image/png, 2×1]"}},
 		"no room":         {writes(200, "image/png", png), keeper{errors.New("SECRET")}, toolkit.Result{Error: "127.0.0.1 answered with a picture or a sound that cannot be kept"}},
 		"nobody keeps it": {writes(200, "image/png", png), nil, toolkit.Result{Error: "127.0.0.1 answered with a picture or a sound, which cannot be kept here"}},
 		"bytes":           {writes(200, "application/octet-stream", "\x00\x01"), nil, toolkit.Result{Error: "127.0.0.1 answered with application/octet-stream, which is neither"}},

@@ -84,7 +84,10 @@ func (t *tool) callOver(
 		r, _ := errors.AsType[*refusal](a.err)
 		switch forgotten := r != nil && r.forgotten; {
 		case forgotten && repeat:
-			s.forgot(l, a.err)
+			select {
+			case l.forgotten <- a.err:
+			default: // another call has said it
+			}
 			return true
 		case drainProgress(progress, yield):
 			chunk, err := s.finish(ctx, call, l, a)
@@ -106,14 +109,6 @@ func (s *server) failed(err error) (toolkit.Chunk, error) {
 		return toolkit.Chunk{}, err
 	}
 	return toolkit.Chunk{}, fmt.Errorf("the MCP server %q is not connected: %s", s.name, s.explain(err))
-}
-
-// forgot says that the server no longer knows the session.
-func (s *server) forgot(l *link, why error) {
-	select {
-	case l.forgotten <- why:
-	default:
-	}
 }
 
 // check reports whether the connected server still has the tool, and still lets it run without asking.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -44,12 +43,7 @@ var foreignKeys = map[string]string{
 // replaced from the environment. Errors name the file and what is wrong: an unset variable, a bad value. Several are
 // joined.
 func LoadConfig(path string) (Config, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return Config{}, fmt.Errorf("read MCP configuration: %w", err)
 	}
@@ -73,7 +67,7 @@ func parseConfig(data []byte, env lookup) (config Config, err error) {
 		return Config{}, fmt.Errorf("%w (it is JSON, without comments and without commas at the end of a list)", err)
 	}
 	// Of two, encoding/json would silently take the last.
-	if key, twice := toolkit.KeyTwice(json.NewDecoder(bytes.NewReader(data))); twice {
+	if key, twice := toolkit.KeyTwice(data); twice {
 		return Config{}, fmt.Errorf("the key %q occurs twice", key)
 	}
 	key := "mcpServers"

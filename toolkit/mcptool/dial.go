@@ -50,7 +50,7 @@ func (s *server) carrierOf() carrier {
 }
 
 func (s *server) remoteOf(config Server) *remote {
-	return &remote{config: config, trace: s.options.Trace, read: s.read, token: s.token, widen: s.widen}
+	return &remote{config: config, server: s}
 }
 
 // connectTo connects over the server's transport.

@@ -55,7 +55,7 @@ type member struct {
 
 func newFamily(closing context.Context, name string, config Server, options Options) *family {
 	f := &family{server: newServer(closing, name, config, options), members: map[string]*member{}}
-	f.reach = f.lend
+	f.reach = f.reachFor
 	return f
 }
 
@@ -175,8 +175,7 @@ func (f *family) begin(owner string, before *member) *member {
 		options.Logger = options.Logger.With("owner", owner)
 	}
 	config := f.config
-	switch {
-	case f.config.PerOwner:
+	if f.config.PerOwner {
 		options.ConnectTimeout = max(options.ConnectTimeout, f.patience()) // npx may have to fetch it first
 		config.Cwd = filepath.Join(options.Folder, toolkit.CleanName(f.name), folderOf(owner))
 		config.Env = maps.Clone(config.Env)
@@ -187,14 +186,14 @@ func (f *family) begin(owner string, before *member) *member {
 		for key, value := range map[string]string{"HOME": config.Cwd, "VOICEBRIDGE_OWNER": owner} {
 			config.Env[key] = cmp.Or(config.Env[key], value)
 		}
-	case f.config.owned():
-		options.Pins = ownPins{options.Pins, f.pinsOf(owner)}
 	}
 	m.server = newServer(f.closing, f.name, config, options)
-	m.server.owner, m.server.reach = owner, f.lend
+	m.server.owner, m.server.reach = owner, f.reachFor
 	m.server.carry = f.carry
-	if f.config.Auth == AuthOAuth {
-		m.server.token, m.server.widen = m.token, m.widen
+	m.server.end = func(why error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		m.end(why)
 	}
 	f.members[owner] = m
 	f.all.Go(func() {
@@ -219,7 +218,7 @@ func (m *member) run(ctx context.Context) {
 	}
 	var watching sync.WaitGroup
 	watching.Go(func() { m.watchIdle(ctx) })
-	m.server.run(ctx, func() { close(m.tried) })
+	m.server.run(ctx, sync.OnceFunc(func() { close(m.tried) }))
 	why := context.Cause(ctx)
 	if errors.Is(why, context.Canceled) { // by Run
 		why = errClosed
@@ -275,55 +274,27 @@ func (m *member) await(ctx context.Context) error {
 // patience is how long a call of the server's tools may take.
 func (f *family) patience() time.Duration { return cmp.Or(f.config.Timeout, f.options.CallTimeout) }
 
-// target is the server as owners sign in to it.
-func (f *family) target() signin.Server { return f.config.SignIn(f.name) }
-
-// token returns the owner's token, but not the refused one. Without one there is nothing to connect with.
-func (m *member) token(ctx context.Context, refused string) (string, error) {
-	token, err := m.family.options.SignIn.Token(ctx, m.owner, m.family.target(), refused)
-	if _, needs := errors.AsType[*signin.NeededError](err); needs {
-		m.family.mu.Lock()
-		m.end(err)
-		m.family.mu.Unlock()
-	}
-	return token, err
-}
-
-// widen notes what the owner's token lacks. The error says to sign in again; it is nil if that would not help.
-func (m *member) widen(ctx context.Context, scopes []string) error {
-	return m.family.options.SignIn.Widen(ctx, m.owner, m.family.target(), scopes)
-}
-
-// lend is [server.reach].
-func (f *family) lend(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
-	m, err := f.reachFor(ctx, owner, call)
-	if err != nil {
-		return nil, nil, err
-	}
-	return m.server, m.release, nil
-}
-
-// reachFor returns the owner's connected member for a call, to be released.
-func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*member, error) {
+// reachFor is [server.reach].
+func (f *family) reachFor(ctx context.Context, owner string, call toolkit.Call) (*server, func(), error) {
 	if f.config.owned() && call.Owner != owner {
-		return nil, errors.New("this tool belongs to somebody else") // each session has its owner's
+		return nil, nil, errors.New("this tool belongs to somebody else") // each session has its owner's
 	}
 	signed, err := f.signedIn(ctx, owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !signed {
-		return nil, &signin.NeededError{Server: f.name}
+		return nil, nil, &signin.NeededError{Server: f.name}
 	}
 	m, err := f.acquire(owner)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := m.await(ctx); err != nil {
 		m.release()
-		return nil, err
+		return nil, nil, err
 	}
-	return m, nil
+	return m.server, m.release, nil
 }
 
 // signedIn reports whether the owner has signed in, or need not.
@@ -358,30 +329,6 @@ func (f *family) pinned(ctx context.Context, owner string) []*tool {
 		}
 	}
 	return list
-}
-
-// pinsOf returns under which name the definitions of the owner's tools are kept. All processes of a command have the
-// same; what an account has may be another's secret.
-func (f *family) pinsOf(owner string) string {
-	if f.config.PerOwner {
-		return pinName(f.name)
-	}
-	return pinName(f.name) + " of " + owner
-}
-
-// ownPins are the pins of one owner's server.
-type ownPins struct {
-	pins
-
-	name string
-}
-
-func (p ownPins) ToolPins(ctx context.Context, _ string) (map[string]string, error) {
-	return p.pins.ToolPins(ctx, p.name)
-}
-
-func (p ownPins) PinTools(ctx context.Context, _ string, definitions map[string]string) error {
-	return p.pins.PinTools(ctx, p.name, definitions)
 }
 
 // restart ends the owner's member, so that the next one begins anew, and begins that.

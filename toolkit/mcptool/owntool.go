@@ -80,12 +80,12 @@ func (t *signInTool) Definition() toolkit.Definition {
 // Call asks the user to sign in. Who has done so meanwhile gets the tools.
 func (t *signInTool) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
-		m, err := t.family.reachFor(ctx, t.owner, call)
+		_, release, err := t.family.reachFor(ctx, t.owner, call)
 		if err != nil {
 			yield(t.family.failed(err))
 			return
 		}
-		defer m.release()
+		defer release()
 		text := fmt.Sprintf("The user has signed in to %q. Its tools can be used now.", t.family.name)
 		yield(toolkit.Chunk{Result: &toolkit.Result{Output: toolkit.Encode(text)}}, nil)
 	}

@@ -23,9 +23,14 @@ func pinOf(d toolkit.Definition) string {
 	return string(toolkit.Encode(pinned{d.Description, d.Parameters}))
 }
 
-// pinName is under which name the pins of a server are kept: no other's, whatever owners are called.
-func pinName(server string) string {
-	return strings.NewReplacer("%", "%25", " of ", "%20of%20").Replace(server)
+// pinsOf returns under which name the definitions of an owner's tools are kept: no other server's, whatever owners are
+// called. All processes of a command have the same; what an account has may be another's secret.
+func (s *server) pinsOf(owner string) string {
+	name := strings.NewReplacer("%", "%25", " of ", "%20of%20").Replace(s.name)
+	if s.config.Auth != AuthOAuth {
+		return name
+	}
+	return name + " of " + owner
 }
 
 // samePin reports whether two definitions are the same JSON, but for how numbers and characters are written.
@@ -50,7 +55,7 @@ const (
 // Tools that the configuration bars are pinned with the others, so that the operator can allow them
 // later: the server has had them all along.
 func (s *server) hold(ctx context.Context, listed, barred []*tool) ([]*tool, error) {
-	earlier, err := s.options.Pins.ToolPins(ctx, pinName(s.name))
+	earlier, err := s.options.Pins.ToolPins(ctx, s.pinsOf(s.owner))
 	if err != nil {
 		return nil, fmt.Errorf("compare its tools with those seen before: %w", err)
 	}
@@ -98,7 +103,7 @@ func (s *server) pin(ctx context.Context, earlier map[string]string, listed []*t
 		}
 	}
 	if len(change) > 0 {
-		if err := s.options.Pins.PinTools(ctx, pinName(s.name), change); err != nil {
+		if err := s.options.Pins.PinTools(ctx, s.pinsOf(s.owner), change); err != nil {
 			return fmt.Errorf("pin its tools: %w", err)
 		}
 	}

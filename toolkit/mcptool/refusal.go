@@ -7,7 +7,6 @@ import (
 	"mime"
 	"net/http"
 	"regexp"
-	"strings"
 
 	"voicebridge/toolkit"
 )
@@ -46,7 +45,7 @@ func (r *refusal) Error() string {
 func readReason(header http.Header, body []byte) string {
 	kind, _, _ := mime.ParseMediaType(header.Get("Content-Type"))
 	reason := cmp.Or(challenge(header.Get("WWW-Authenticate")), reasonOf(body, kind))
-	return toolkit.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(reason, "\uFFFD")), " "), maxReason)
+	return toolkit.Line(reason, maxReason)
 }
 
 // reasonOf finds the reason in a body: OAuth's (RFC 6749, 5.2), that of an error as most servers write it, or a text.

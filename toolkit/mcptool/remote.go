@@ -22,6 +22,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"voicebridge/toolkit/mcptool/signin"
 )
 
 const maxRedirects = 5
@@ -33,11 +35,8 @@ const streamHead = 5 * time.Second
 
 // remote carries a session over HTTP.
 type remote struct {
-	config Server
-	trace  func(context.Context, http.Header)
-	read   reader
-	token  func(ctx context.Context, refused string) (string, error) // server.token
-	widen  func(ctx context.Context, scopes []string) error          // server.widen
+	config Server // that of the server, but perhaps for its type
+	server *server
 	client *http.Client
 
 	open   context.Context // until stop
@@ -137,8 +136,8 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		for key, value := range r.config.Headers {
 			request.Header.Set(key, value)
 		}
-		r.trace(request.Context(), request.Header)
-		if r.token != nil {
+		r.server.options.Trace(request.Context(), request.Header)
+		if r.config.Auth == AuthOAuth {
 			return t.authorized(request)
 		}
 	}
@@ -148,7 +147,7 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 // authorized sends a request with the owner's token, and once more with another if the server refuses that.
 func (t *headerTransport) authorized(request *http.Request) (*http.Response, error) {
 	ctx := request.Context()
-	token, err := t.remote.token(ctx, "")
+	token, err := t.remote.server.token(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +157,7 @@ func (t *headerTransport) authorized(request *http.Request) (*http.Response, err
 	if r == nil || r.status != http.StatusUnauthorized || request.Body != nil && request.GetBody == nil {
 		return response, t.remote.wider(ctx, err)
 	}
-	if token, err = t.remote.token(ctx, token); err != nil {
+	if token, err = t.remote.server.token(ctx, token); err != nil {
 		return nil, err
 	}
 	again := request.Clone(ctx)
@@ -172,11 +171,24 @@ func (t *headerTransport) authorized(request *http.Request) (*http.Response, err
 	return response, t.remote.wider(ctx, err)
 }
 
+// target is the server as owners sign in to it.
+func (s *server) target() signin.Server { return s.config.SignIn(s.name) }
+
+// token returns the owner's token, but not the refused one. Without one there is nothing to connect with.
+func (s *server) token(ctx context.Context, refused string) (string, error) {
+	token, err := s.options.SignIn.Token(ctx, s.owner, s.target(), refused)
+	if _, needs := errors.AsType[*signin.NeededError](err); needs {
+		s.end(err)
+	}
+	return token, err
+}
+
 // wider returns the error of a request. If the owner's token lacks scopes for it (RFC 6750, 3.1), the owner has to sign
 // in for more.
 func (r *remote) wider(ctx context.Context, err error) error {
 	if why, ok := errors.AsType[*refusal](err); ok && len(why.scopes) > 0 {
-		return cmp.Or(r.widen(ctx, why.scopes), err)
+		s := r.server
+		return cmp.Or(s.options.SignIn.Widen(ctx, s.owner, s.target(), why.scopes), err)
 	}
 	return err
 }
@@ -230,7 +242,7 @@ func (t *headerTransport) stream(request *http.Request) (*http.Response, error) 
 		return nil, err
 	case response.StatusCode == http.StatusOK && kindOf(response) == "text/event-stream":
 		t.remote.streamed.Store(true)
-		stream := &events{read: t.remote.read}
+		stream := &events{read: t.remote.server.read}
 		if call != "" {
 			stream.call = json.RawMessage(call)
 		}
@@ -298,7 +310,7 @@ func (r *remote) checked(request *http.Request, response *http.Response) (*http.
 	kind := kindOf(response)
 	switch {
 	case kind == "text/event-stream" && (call != nil && !older || older && request.Method == http.MethodGet):
-		stream := &events{read: r.read, call: call, older: older}
+		stream := &events{read: r.server.read, call: call, older: older}
 		response.Body = stream.over(response.Body)
 		return response, nil
 	case call == nil || older:
@@ -317,7 +329,7 @@ func (r *remote) checked(request *http.Request, response *http.Response) (*http.
 
 // answered returns a response with the answer in a body, or with an error in its place.
 func (r *remote) answered(response *http.Response, call json.RawMessage, body []byte) *http.Response {
-	messages, err := r.read(body, call)
+	messages, err := r.server.read(body, call)
 	if i := slices.IndexFunc(messages, func(m message) bool { return m.answer }); i >= 0 {
 		body = messages[i].data
 	} else {

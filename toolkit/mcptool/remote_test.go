@@ -301,7 +301,7 @@ func TestRedirects(t *testing.T) {
 func TestStreamWithoutHead(t *testing.T) {
 	t.Parallel()
 	h := serveHandler(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, trace: func(context.Context, http.Header) {}}
+	r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, server: &server{options: Options{Trace: func(context.Context, http.Header) {}}}}
 	_, err := r.connect()
 	must(t, err)
 	defer r.stop()

@@ -247,9 +247,8 @@ func (k *keeper) keep(kind, uri, mediaType, text string, raw json.RawMessage) (w
 	if uri != "" {
 		name = "resource " + uri
 	}
-	word = fmt.Sprintf("[%s, %s]", name, mediaType)
 	if k.media == nil {
-		return word, raw
+		return toolkit.Media{MediaType: mediaType}.Word(name), raw
 	}
 	k.leave(text)
 	data := decoded(text)
@@ -264,12 +263,11 @@ func (k *keeper) keep(kind, uri, mediaType, text string, raw json.RawMessage) (w
 			"error", err)
 		why = "it could not be kept"
 	} else {
-		word = fmt.Sprintf("[%s, %s]", name, saved.MediaType)
+		word = saved.Word(name)
 		piece["image_id"], piece["mimeType"] = saved.ID, saved.MediaType
 		piece["url"] = saved.URL
 		if saved.Width > 0 {
 			piece["width"], piece["height"] = saved.Width, saved.Height
-			word = fmt.Sprintf("[%s, %s, %d×%d]", name, saved.MediaType, saved.Width, saved.Height)
 		}
 	}
 	if why != "" {

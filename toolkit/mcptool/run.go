@@ -76,8 +76,8 @@ func (s *server) shut(why error) {
 	}
 }
 
-// run connects, closes tried after the first attempt, and keeps the server connected until ctx ends
-// or all servers are closed.
+// run connects, calls tried after each attempt, and keeps the server connected until ctx ends or all servers are
+// closed.
 func (s *server) run(ctx context.Context, tried func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -85,12 +85,13 @@ func (s *server) run(ctx context.Context, tried func()) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = s.options.MinBackoff, s.options.MaxBackoff
 	wait.Reset()
-	connected := time.Now()
-	if s.connect(ctx) {
-		s.options.Changed()
-	}
-	tried()
-	for ctx.Err() == nil {
+	var connected time.Time
+	for {
+		if s.connect(ctx) {
+			connected = time.Now()
+			s.options.Changed()
+		}
+		tried()
 		if l, _ := s.current(); l != nil {
 			why := s.watch(ctx, l)
 			if ctx.Err() != nil {
@@ -107,10 +108,6 @@ func (s *server) run(ctx context.Context, tried func()) {
 		case <-time.After(wait.NextBackOff()):
 		case <-ctx.Done():
 			return
-		}
-		if s.connect(ctx) {
-			connected = time.Now()
-			s.options.Changed()
 		}
 	}
 }

@@ -47,10 +47,8 @@ type server struct {
 	closing context.Context // done when all servers are closed
 	// carry returns what carries a connection, in tests; nil means what the type says.
 	carry func() carrier
-	// token returns the token of the owner who has signed in, but not the refused one; nil if nobody signs in.
-	token func(ctx context.Context, refused string) (string, error)
-	// widen notes that a token lacks scopes. Its error is what the owner has to do.
-	widen func(ctx context.Context, scopes []string) error
+	// end ends what connects the owner.
+	end func(why error)
 
 	// old means that the next attempt uses the older handshake. Only one attempt runs at a time.
 	old bool

@@ -81,12 +81,6 @@ type contentTool struct {
 	readers chan struct{}
 }
 
-// numbered is a page with its index among the results.
-type numbered struct {
-	index int
-	page  pageOutput
-}
-
 func (t contentTool) run(ctx context.Context, arguments []byte, report reporter) (*toolkit.Result, error) {
 	var in contentInput
 	if err := decode(arguments, &in); err != nil {
@@ -131,23 +125,18 @@ func pages(n int) string {
 // readAll reads the pages concurrently and returns when all have ended. It calls done after each
 // one, on this goroutine.
 func (t contentTool) readAll(ctx context.Context, urls []string, fresh bool, done func(int) bool) []pageOutput {
-	work := make(chan int, len(urls))
+	results := make([]pageOutput, len(urls))
+	slots, finished := make(chan struct{}, sideBySide), make(chan struct{}, len(urls))
 	for i := range urls {
-		work <- i
-	}
-	close(work)
-	finished := make(chan numbered, len(urls))
-	for range min(sideBySide, len(urls)) {
 		go func() {
-			for i := range work {
-				finished <- numbered{i, t.readOne(ctx, urls[i], fresh)}
-			}
+			slots <- struct{}{}
+			results[i] = t.readOne(ctx, urls[i], fresh)
+			<-slots
+			finished <- struct{}{}
 		}()
 	}
-	results := make([]pageOutput, len(urls))
 	for n := range urls {
-		one := <-finished
-		results[one.index] = one.page
+		<-finished
 		done(n + 1) // after a stop ctx is done, and the rest ends at once
 	}
 	return results

@@ -54,7 +54,7 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 		case slices.Contains(forbiddenHeaders, canonical),
 			slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) }):
 			return nil, refuse("headers: %.60s must not be set", canonical)
-		case !validValue(value):
+		case !httpguts.ValidHeaderFieldValue(value):
 			return nil, refuse("headers: the value of %.60s contains characters that cannot be sent", canonical)
 		case header[canonical] != nil:
 			return nil, refuse("headers: %.60s is given twice", canonical)
@@ -66,8 +66,6 @@ func requestHeader(fields map[string]string) (http.Header, error) {
 	}
 	return header, nil
 }
-
-func validValue(value string) bool { return httpguts.ValidHeaderFieldValue(value) }
 
 // usefulHeaders are the response headers that a model can use; they come first if there is no room
 // for all.

@@ -13,6 +13,30 @@ import (
 	"time"
 )
 
+// hit is one result of any of the services: Exa's names are those of [found], others have further ones.
+type hit struct {
+	found
+
+	Author        any      `json:"author"`         // SearXNG's is not always a text
+	Content       string   `json:"content"`        // of SearXNG and Tavily
+	Published     string   `json:"published_date"` // of Tavily
+	Description   string   `json:"description"`    // of Brave, like the rest
+	PageAge       string   `json:"page_age"`
+	ExtraSnippets []string `json:"extra_snippets"`
+}
+
+func foundIn(hits []hit) []found {
+	all := make([]found, len(hits))
+	for i, h := range hits {
+		all[i] = h.found
+		all[i].Author, _ = h.Author.(string)
+		all[i].PublishedDate = cmp.Or(h.PublishedDate, h.Published, h.PageAge)
+		texts := append([]string{cmp.Or(h.Text, h.Content, h.Description)}, h.ExtraSnippets...)
+		all[i].Text = strings.Join(texts, "\n")
+	}
+	return all
+}
+
 // searXNG asks a SearXNG instance (docs.searxng.org/dev/search_api.html). It must have json in its
 // search.formats, and always returns about twenty results.
 type searXNG struct{ service }
@@ -35,14 +59,7 @@ func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 		values.Set("time_range", span)
 	}
 	var answer struct {
-		Results []struct {
-			Title         string   `json:"title"`
-			URL           string   `json:"url"`
-			Content       string   `json:"content"`
-			PublishedDate string   `json:"publishedDate"`
-			Author        any      `json:"author"`
-			Score         *float64 `json:"score"`
-		} `json:"results"`
+		Results             []hit             `json:"results"`
 		Answers             []json.RawMessage `json:"answers"`
 		UnresponsiveEngines [][]any           `json:"unresponsive_engines"`
 	}
@@ -53,13 +70,7 @@ func (s searXNG) search(ctx context.Context, q query) (findings, error) {
 		}
 		return findings{}, err
 	}
-	var f findings
-	for _, r := range answer.Results {
-		author, _ := r.Author.(string)
-		f.results = append(f.results, found{
-			Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Author: author, Score: r.Score, Text: r.Content,
-		})
-	}
+	f := findings{results: foundIn(answer.Results)}
 	for _, raw := range answer.Answers {
 		if text := searXNGAnswer(raw); text != "" {
 			f.answers = append(f.answers, text)
@@ -150,12 +161,12 @@ func (s exa) search(ctx context.Context, q query) (findings, error) {
 		body.Category = q.category
 	}
 	var answer struct {
-		Results []found `json:"results"` // its names are the same
+		Results []hit `json:"results"`
 	}
 	if err := s.post(ctx, "/search", body, http.Header{"X-Api-Key": {s.key}}, &answer); err != nil {
 		return findings{}, err
 	}
-	return findings{results: answer.Results}, nil
+	return findings{results: foundIn(answer.Results)}, nil
 }
 
 // tavily asks Tavily (docs.tavily.com/documentation/api-reference/endpoint/search).
@@ -182,23 +193,12 @@ func (s tavily) search(ctx context.Context, q query) (findings, error) {
 		body.Topic = "finance"
 	}
 	var answer struct {
-		Results []struct {
-			Title         string   `json:"title"`
-			URL           string   `json:"url"`
-			Content       string   `json:"content"`
-			Score         *float64 `json:"score"`
-			PublishedDate string   `json:"published_date"`
-		} `json:"results"`
+		Results []hit `json:"results"`
 	}
 	if err := s.post(ctx, "/search", body, http.Header{"Authorization": {"Bearer " + s.key}}, &answer); err != nil {
 		return findings{}, err
 	}
-	var f findings
-	for _, r := range answer.Results {
-		f.results = append(f.results,
-			found{Title: r.Title, URL: r.URL, PublishedDate: r.PublishedDate, Score: r.Score, Text: r.Content})
-	}
-	return f, nil
+	return findings{results: foundIn(answer.Results)}, nil
 }
 
 // brave asks Brave (api-dashboard.search.brave.com, Web Search). A query has 400 characters
@@ -232,26 +232,14 @@ func (s brave) search(ctx context.Context, q query) (findings, error) {
 	}
 	var answer struct {
 		Web struct {
-			Results []struct {
-				Title         string   `json:"title"`
-				URL           string   `json:"url"`
-				Description   string   `json:"description"`
-				PageAge       string   `json:"page_age"`
-				ExtraSnippets []string `json:"extra_snippets"`
-			} `json:"results"`
+			Results []hit `json:"results"`
 		} `json:"web"`
 	}
 	if err := s.get(ctx, "/res/v1/web/search", values, http.Header{"X-Subscription-Token": {s.key}},
 		&answer); err != nil {
 		return findings{}, err
 	}
-	var f findings
-	for _, r := range answer.Web.Results {
-		texts := append([]string{r.Description}, r.ExtraSnippets...)
-		f.results = append(f.results,
-			found{Title: r.Title, URL: r.URL, PublishedDate: r.PageAge, Text: strings.Join(texts, "\n")})
-	}
-	return f, nil
+	return findings{results: foundIn(answer.Web.Results)}, nil
 }
 
 // stamp formats a time in a layout, empty if it is not set.

@@ -92,15 +92,8 @@ func toUTF8(contentType string, body []byte) string {
 
 // looksUTF8 reports whether a body is UTF-8, perhaps with a truncated last character.
 func looksUTF8(body []byte) bool {
-	for n := 1; n < utf8.UTFMax && n <= len(body); n++ {
-		if last := body[len(body)-n:]; utf8.RuneStart(last[0]) {
-			if !utf8.FullRune(last) {
-				body = body[:len(body)-n]
-			}
-			break
-		}
-	}
-	return utf8.Valid(body)
+	valid := bytes.ToValidUTF8(body, nil)
+	return len(body)-len(valid) < utf8.UTFMax && bytes.HasPrefix(body, valid)
 }
 
 // clean makes text valid UTF-8 and replaces control characters other than line breaks and tabs,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"golang.org/x/oauth2"
 )
 
 // Begun is a sign-in that has begun.
@@ -41,34 +42,27 @@ func (d *Desk) Begin(ctx context.Context, owner string, s Server, redirect strin
 	if err != nil {
 		return Begun{}, err
 	}
-	state, browser := random(), random()
+	state, browser := oauth2.GenerateVerifier(), oauth2.GenerateVerifier()
 	p := pending{
 		endpoints: endpoints{
 			URL: s.URL, Resource: at.resource, Client: us, Token: at.meta.TokenEndpoint,
 			Revoke: at.meta.RevocationEndpoint,
 		},
 		Scopes:   at.scopes,
-		Verifier: random(), Browser: hashed(browser), SaysIssuer: at.meta.AuthorizationResponseIssParameterSupported,
+		Verifier: oauth2.GenerateVerifier(), Browser: hashed(browser),
+		SaysIssuer: at.meta.AuthorizationResponseIssParameterSupported,
 	}
 	if _, err := d.Store.BeginSignIn(ctx, hashed(state), owner, s.Name, d.seal.close(p, aboutSignIn, owner, s.Name),
 		pendingFor); err != nil {
 		return Begun{}, err
 	}
-	u, err := url.Parse(at.meta.AuthorizationEndpoint)
-	if err != nil {
-		return Begun{}, refused("the authorization server names a malformed address")
+	there := oauth2.Config{
+		ClientID: us.ID, RedirectURL: redirect, Scopes: at.scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: at.meta.AuthorizationEndpoint},
 	}
-	query := u.Query()
-	for name, value := range map[string]string{
-		"response_type": "code", "client_id": us.ID, "redirect_uri": redirect, "state": state, "resource": at.resource,
-		"scope": strings.Join(at.scopes, " "), "code_challenge": hashed(p.Verifier), "code_challenge_method": "S256",
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	u.RawQuery = query.Encode()
-	return Begun{u.String(), browser}, nil
+	address := there.AuthCodeURL(state, oauth2.S256ChallengeOption(p.Verifier),
+		oauth2.SetAuthURLParam("resource", at.resource))
+	return Begun{address, browser}, nil
 }
 
 // clientAt returns what the authorization server knows us as: as configured, as it was registered before, or registered
@@ -105,10 +99,7 @@ func (d *Desk) clientAt(ctx context.Context, s Server, at *place, redirect strin
 
 // register registers us at an authorization server (RFC 7591).
 func (d *Desk) register(ctx context.Context, s Server, at *place, redirect string) (client, error) {
-	over, err := d.http(s)
-	if err != nil {
-		return client{}, err
-	}
+	over, _ := d.http(s)
 	methods := at.meta.TokenEndpointAuthMethodsSupported
 	method := "client_secret_basic"
 	// a secret of a client that anybody may register proves nothing

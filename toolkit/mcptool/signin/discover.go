@@ -42,25 +42,22 @@ func errNoClient(p *place) error {
 
 // discover asks the server where to sign in (RFC 9728), and there how (RFC 8414, or OpenID Connect Discovery).
 func (d *Desk) discover(ctx context.Context, s Server) (*place, error) {
-	over, err := d.http(s)
-	if err != nil {
-		return nil, err
-	}
+	over, own := d.http(s)
 	named, scopes, err := challenge(ctx, over, s.URL)
 	if err != nil {
 		return nil, refused("%s cannot be reached: %s", hostOf(s.URL), reason(err))
 	}
-	resource, err := d.resource(ctx, over, s, named)
+	about, err := resource(ctx, over, own, named)
 	if err != nil {
 		return nil, err
 	}
 	if len(scopes) == 0 {
-		scopes = resource.ScopesSupported
+		scopes = about.ScopesSupported
 	}
 	if s.Scopes != nil {
 		scopes = s.Scopes
 	}
-	issuer := resource.AuthorizationServers[0]
+	issuer := about.AuthorizationServers[0]
 	meta, err := auth.GetAuthServerMetadata(ctx, issuer, over)
 	switch {
 	case err != nil:
@@ -77,7 +74,7 @@ func (d *Desk) discover(ctx context.Context, s Server) (*place, error) {
 	if slices.Contains(meta.ScopesSupported, "offline_access") && !slices.Contains(scopes, "offline_access") {
 		scopes = append(slices.Clone(scopes), "offline_access") // without it some give no refresh token
 	}
-	return &place{resource.Resource, scopes, meta}, nil
+	return &place{about.Resource, scopes, meta}, nil
 }
 
 // challenge asks the server without a token, and returns where its metadata is and what to ask for, as far as it says
@@ -109,13 +106,9 @@ func challenge(ctx context.Context, over *http.Client, address string) (metadata
 
 // resource reads the metadata of the server as a resource, where it names them or else at the well-known addresses. One
 // without any is its own authorization server, as before the specification of 2025-06-18.
-func (d *Desk) resource(
-	ctx context.Context, over *http.Client, s Server, named string,
+func resource(
+	ctx context.Context, over *http.Client, u *url.URL, named string,
 ) (*oauthex.ProtectedResourceMetadata, error) {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, errors.New("the url is malformed")
-	}
 	origin := url.URL{Scheme: u.Scheme, Host: u.Host}
 	wellKnown := origin.String() + "/.well-known/oauth-protected-resource"
 	var failure error
@@ -143,7 +136,9 @@ func (d *Desk) resource(
 	if failure != nil {
 		return nil, failure
 	}
-	return &oauthex.ProtectedResourceMetadata{Resource: s.URL, AuthorizationServers: []string{origin.String()}}, nil
+	return &oauthex.ProtectedResourceMetadata{
+		Resource: u.String(), AuthorizationServers: []string{origin.String()},
+	}, nil
 }
 
 // covers reports whether a resource is the one at an address, or contains it: many servers name their origin alone.
@@ -194,5 +189,5 @@ func reason(err error) string {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err
 	}
-	return toolkit.Cut(strings.Join(strings.Fields(strings.ToValidUTF8(err.Error(), "\uFFFD")), " "), 300)
+	return toolkit.Line(err.Error(), 300)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -65,13 +64,6 @@ func label(about []string) []byte { return []byte(strings.Join(about, "\x00")) }
 func hashed(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
-
-// random returns a text of 256 random bits.
-func random() string {
-	var bits [32]byte
-	_, _ = rand.Read(bits[:]) // never fails (crypto/rand)
-	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
 func encode(v any) []byte {

@@ -26,14 +26,15 @@ type carrier struct {
 // own carries what goes to configured servers.
 var own = http.DefaultTransport
 
-func (d *Desk) http(s Server) (*http.Client, error) {
+// http returns what makes requests for a server, and the server's address.
+func (d *Desk) http(s Server) (*http.Client, *url.URL) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
-		return nil, errors.New("the url is malformed") // the text may hold a token
+		u = &url.URL{} // the configuration has parsed it before
 	}
 	return &http.Client{
 		Transport: &carrier{u, s.Headers, d.Guarded}, CheckRedirect: checkRedirect, Timeout: requestTimeout,
-	}, nil
+	}, u
 }
 
 func (c *carrier) RoundTrip(request *http.Request) (*http.Response, error) {
