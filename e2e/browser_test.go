@@ -69,8 +69,9 @@ var everyones struct {
 	*chromium
 }
 
-// still has pages draw as for users who want little motion: a third of a browser's work is motion. The tests of a night have it all.
-var still = []chromedp.ExecAllocatorOption{chromedp.Flag("force-prefers-reduced-motion", true)}
+// night is whether these are the tests of a night, which have pages move and take pictures of them. For those of a change
+// pages draw as for users who want little motion: a third of a browser's work is motion.
+var night bool
 
 // startBrowser starts a browser with more than the usual flags.
 func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium {
@@ -86,9 +87,10 @@ func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium 
 		chromedp.Flag("disable-features", "Translate,WebRtcHideLocalIpsWithMdns"),
 		chromedp.Flag("autoplay-policy", "no-user-gesture-required"),
 		chromedp.Flag("use-fake-device-for-media-stream", true),
+		chromedp.Flag("force-prefers-reduced-motion", !night),
 	)
 	// Not the test's context: that one ends before a failure is recorded.
-	ctx, stop := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, still, more)...)
+	ctx, stop := chromedp.NewExecAllocator(context.Background(), slices.Concat(options, more)...)
 	ctx, cancel := chromedp.NewContext(ctx)
 	b := &chromium{ctx: ctx, close: func() { cancel(); stop() }}
 	if err := chromedp.Do(ctx); err != nil {

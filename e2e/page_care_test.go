@@ -39,11 +39,13 @@ func (p *tab) wantAccessible(t *testing.T, state string) {
 	}
 }
 
-// look saves a picture of a state, as an artefact of the test or in a folder of the user's
-// choice.
+// look saves a picture of a state, at night as an artefact of the test, or in a folder of the user's choice.
 func (p *tab) look(t *testing.T, name string) {
 	t.Helper()
 	folder := *pictures
+	if !night && folder == "" {
+		return
+	}
 	if folder == "" {
 		folder = t.ArtifactDir()
 	}
