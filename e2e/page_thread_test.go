@@ -110,6 +110,7 @@ func TestPageChangesVoiceInACall(t *testing.T) {
 	s.untilEnded(t, 1)
 	eventually(t, "another call", func() bool { return len(s.sim.Sessions()) == 2 })
 	p.untilLive(t)
+	eventually(t, "the voice of the other call", func() bool { return configuredAs(t, s.sim.Sessions()[1]).Voice == "verse" })
 	p.click(t, "close-panel")
 	p.click(t, "hangup")
 	p.untilOver(t)
