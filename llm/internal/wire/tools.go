@@ -99,10 +99,7 @@ func Object(arguments string) json.RawMessage {
 	if raw[0] == '{' && json.Valid(raw) {
 		return raw
 	}
-	wrapped, err := json.Marshal(map[string]string{"arguments": arguments})
-	if err != nil { // a map of strings always marshals
-		return json.RawMessage("{}")
-	}
+	wrapped, _ := json.Marshal(map[string]string{"arguments": arguments}) // text can always be encoded
 	return wrapped
 }
 
@@ -124,9 +121,6 @@ func Schema(parameters json.RawMessage) json.RawMessage {
 	if !listed {
 		fields["properties"] = json.RawMessage(`{}`)
 	}
-	whole, err := json.Marshal(fields)
-	if err != nil { // its values have just been read
-		return parameters
-	}
+	whole, _ := json.Marshal(fields) // what has been read can be written
 	return whole
 }
