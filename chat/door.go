@@ -177,14 +177,8 @@ func (d *Door) before(ctx context.Context, req TurnRequest, mode Mode) (answer A
 		return Answer{CallID: callID, Message: m}, true, nil
 	}
 	answer.Message = m
-	turn, saved, err := d.Answer(ctx, req.Key, m)
-	switch {
-	case err != nil:
-	case turn != nil:
-		answer.Reply = turn
-	case saved != nil:
-		answer.Reply = saved
-	default: // it has failed, or was lost in a crash
+	answer.Reply, err = d.Answer(ctx, req.Key, m)
+	if err == nil && answer.Reply == nil { // it has failed, or was lost in a crash
 		if _, _, err := d.inCall(ctx, req, Mode{ByText: true}); err != nil {
 			return Answer{}, false, err
 		}

@@ -308,33 +308,22 @@ func snapshot(m *thread.Message) []SessionMessage {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
 	}
 	var all []SessionMessage
-	var texts []string
-	var calls []SessionCall
-	var outputs []SessionMessage
-	flush := func() {
-		if len(texts)+len(calls) > 0 {
-			said := strings.Join(texts, "\n")
-			all = append(all, SessionMessage{Role: llm.RoleAssistant, Content: said, ToolCalls: calls})
-			all = append(all, outputs...)
+	for _, s := range stepsOf(m) {
+		if len(s.texts)+len(s.tools) == 0 {
+			continue
 		}
-		texts, calls = nil, nil
-		outputs = nil
-	}
-	for i := range m.Parts {
-		switch p := &m.Parts[i]; {
-		case p.Type == "step-start":
-			flush()
-		case p.Type == "text":
-			texts = append(texts, p.Text)
-		case p.IsTool():
-			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)})
+		said := SessionMessage{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}
+		var outputs []SessionMessage
+		for _, p := range s.tools {
+			call := SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)}
+			said.ToolCalls = append(said.ToolCalls, call)
 			if p.State == thread.ToolOutputAvailable || p.State == thread.ToolOutputError {
 				outputs = append(outputs,
 					SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
 		}
+		all = append(append(all, said), outputs...)
 	}
-	flush()
 	return all
 }
 

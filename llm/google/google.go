@@ -1,7 +1,7 @@
 // Package google uses Google's Gemini API, method streamGenerateContent. Reference:
 // https://ai.google.dev/api/generate-content.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go.
 package google
 
 import (

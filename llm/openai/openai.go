@@ -3,8 +3,8 @@
 // and Groq, by Chat Completions, which all of them speak. References:
 // https://platform.openai.com/docs/api-reference/responses and https://platform.openai.com/docs/api-reference/chat.
 //
-// Of Chat Completions, requests are in request.go and mistral.go, answers in stream.go; of the Responses API, they are
-// in responses.go and output.go. Both share tools.go, thoughts.go, refusals.go and errors.go.
+// Of Chat Completions, requests are in request.go, answers in stream.go; of the Responses API, they are in responses.go
+// and output.go. Both share tools.go and thoughts.go.
 package openai
 
 import (
