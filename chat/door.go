@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -65,14 +64,6 @@ type Mode struct {
 	// process.
 	Queued string
 	InCall bool
-}
-
-// Reply is a turn, of this process or of another one, as those see it who wait for its end or follow it.
-type Reply interface {
-	ID() string
-	MessageID() string
-	Events(ctx context.Context, from int) iter.Seq2[Event, error]
-	Wait(ctx context.Context) (Result, error)
 }
 
 // Answer is what answers a message.

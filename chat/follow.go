@@ -51,6 +51,14 @@ func (c *Coordinator) Made(ctx context.Context, key thread.Key, messageID string
 	return &Followed{store: c.cfg.Store, key: key, message: m.ID, ending: c.ending}, nil
 }
 
+// Reply is a turn, of this process or of another one, as those see it who wait for its end or follow it.
+type Reply interface {
+	ID() string
+	MessageID() string
+	Events(ctx context.Context, from int) iter.Seq2[Event, error]
+	Wait(ctx context.Context) (Result, error)
+}
+
 // Answer finds what answers a user's message of the thread: a turn of this process, as long as it is kept, or else what
 // the database has of it, with the id of the turn only while that runs. It is nil if nothing answers it, or the turn
 // has failed or was lost in a crash: then the message may be answered again.
