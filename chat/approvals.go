@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"time"
@@ -38,7 +39,7 @@ type questions struct {
 
 // ask makes the approval for a call, and has it saved together with the call.
 func (q *questions) ask(c *call) {
-	c.ask()
+	c.Ask(rand.Text(), c.Record().StartedAt)
 	q.open = append(q.open, c)
 	a, _ := c.Approval()
 	q.draft.saver.put(persistence.PutToolCall{ToolCall: c.record(q.draft.msg.ID)}, persistence.PutApproval{Approval: a})

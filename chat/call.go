@@ -1,9 +1,6 @@
 package chat
 
 import (
-	"crypto/rand"
-	"time"
-
 	"voicebridge/llm"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -24,9 +21,6 @@ func (c *call) record(messageID string) thread.ToolCall {
 	return r
 }
 
-// ask opens the call's approval.
-func (c *call) ask() { c.Ask(rand.Text(), c.Record().StartedAt) }
-
 // event returns the call for events.
 func (c *call) event() *EventCall {
 	p := c.Part()
@@ -36,13 +30,4 @@ func (c *call) event() *EventCall {
 // forClient returns the call for the client that will run it.
 func (c *call) forClient(provider string) llm.ToolCall {
 	return llm.ToolCall{ID: c.Call.ID, Name: c.Call.Name, Arguments: c.Call.Arguments, Metadata: c.Metadata(provider)}
-}
-
-// end gives the call its result.
-func (c *call) end(result toolkit.Result, cancelled bool) {
-	if cancelled {
-		c.Cancel(result, time.Now())
-	} else {
-		c.Finish(result, time.Now())
-	}
 }

@@ -143,7 +143,11 @@ func (t *tools) resolve(c *call, result toolkit.Result) {
 // end ends a call, and announces it.
 func (t *tools) end(c *call, result toolkit.Result, cancelled bool) {
 	t.asks.drop(c)
-	c.end(result, cancelled)
+	if cancelled {
+		c.Cancel(result, time.Now())
+	} else {
+		c.Finish(result, time.Now())
+	}
 	t.record(c)
 	part := c.Part()
 	t.draft.set(c.part, part)

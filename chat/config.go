@@ -107,33 +107,12 @@ const forVoice = "Your answers are spoken aloud by a voice, and the user hears t
 	"was said before. One or two sentences are usually enough; say more when you are asked for more."
 
 func (c Config) withDefaults() (Config, error) {
-	var errs []error
+	c.Provider = cmp.Or(c.Provider, c.Providers[0].Name())
+	if _, err := c.provider(c.Provider); err != nil {
+		return c, fmt.Errorf("chat: Config.Provider: %w", err)
+	}
 	if c.Begin == nil {
 		c.Begin = func(ctx context.Context) context.Context { return ctx }
-	}
-	if c.Store == nil {
-		errs = append(errs, errors.New("chat: Config.Store is missing"))
-	}
-	if c.Writer == nil {
-		errs = append(errs, errors.New("chat: Config.Writer is missing"))
-	}
-	if len(c.Providers) == 0 {
-		errs = append(errs, errors.New("chat: Config.Providers is empty"))
-	} else {
-		c.Provider = cmp.Or(c.Provider, c.Providers[0].Name())
-		if _, err := c.provider(c.Provider); err != nil {
-			errs = append(errs, fmt.Errorf("chat: Config.Provider: %w", err))
-		}
-	}
-	for name, n := range map[string]int{
-		"MaxTokens": c.MaxTokens, "MaxToolRounds": c.MaxToolRounds, "Attempts": c.Attempts,
-		"TurnsPerOwner": c.TurnsPerOwner, "Silence": int(c.Silence), "ClientTimeout": int(c.ClientTimeout),
-		"History.MaxTurns": c.History.MaxTurns, "History.MaxTokens": c.History.MaxTokens,
-		"History.TrimChunkTokens": c.History.TrimChunkTokens,
-	} {
-		if n < 0 {
-			errs = append(errs, fmt.Errorf("chat: Config.%s is negative", name))
-		}
 	}
 	c.History = c.History.withDefaults()
 	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, defaultMaxToolRounds)
@@ -148,7 +127,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Context = builder
 	}
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	return c, errors.Join(errs...)
+	return c, nil
 }
 
 // provider finds a provider by its name.

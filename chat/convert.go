@@ -82,28 +82,40 @@ func (c *converter) input(m *thread.Message) {
 }
 
 func (c *converter) assistant(m *thread.Message) {
-	heardText := thread.NewHeardText(m)
-	var s step
-	for i := range m.Parts {
-		switch p := &m.Parts[i]; {
-		case p.Type == "step-start":
-			c.step(s, m)
-			s = step{}
-		case p.Type == "text":
-			if text := heardText.Next(p.Text); strings.TrimSpace(text) != "" && !m.IsNotice() {
-				s.texts = append(s.texts, text)
+	heard := thread.NewHeardText(m)
+	for _, s := range stepsOf(m) {
+		var texts []string
+		for _, text := range s.texts {
+			if text = heard.Next(text); strings.TrimSpace(text) != "" && !m.IsNotice() {
+				texts = append(texts, text)
 			}
-		case p.IsTool():
-			s.tools = append(s.tools, p)
 		}
+		s.texts = texts
+		c.step(s, m)
 	}
-	c.step(s, m)
 }
 
 // step is one answer of a model: text and calls.
 type step struct {
 	texts []string
 	tools []*thread.Part
+}
+
+// stepsOf returns the steps of an answer, some of which may be empty.
+func stepsOf(m *thread.Message) []step {
+	all := []step{{}}
+	for i := range m.Parts {
+		last := &all[len(all)-1]
+		switch p := &m.Parts[i]; {
+		case p.Type == "step-start":
+			all = append(all, step{})
+		case p.Type == "text":
+			last.texts = append(last.texts, p.Text)
+		case p.IsTool():
+			last.tools = append(last.tools, p)
+		}
+	}
+	return all
 }
 
 func (c *converter) step(s step, m *thread.Message) {

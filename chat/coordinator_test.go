@@ -454,16 +454,12 @@ func TestAnswersNameWhatTheyAnswer(t *testing.T) {
 	for id, want := range map[string]string{"m1": "1 once more", second: "2"} {
 		asked, err := b.store.Message(t.Context(), b.key, id)
 		must(t, err)
-		turn, saved, err := b.c.Answer(t.Context(), b.key, asked)
-		if err != nil || turn == nil && saved == nil {
-			t.Fatalf("Answer(%s) = %v, %v, %v", asked.Text(), turn, saved, err)
+		reply, err := b.c.Answer(t.Context(), b.key, asked)
+		if err != nil || reply == nil {
+			t.Fatalf("Answer(%s) = %v, %v", asked.Text(), reply, err)
 		}
-		r, err := turn.Wait, error(nil)
-		if turn == nil {
-			r = saved.Wait
-		}
-		if result, err2 := r(t.Context()); errors.Join(err, err2) != nil || result.Text != want {
-			t.Errorf("what answers %s is %q, %v; want %q", asked.Text(), result.Text, err2, want)
+		if result, err := reply.Wait(t.Context()); err != nil || result.Text != want {
+			t.Errorf("what answers %s is %q, %v; want %q", asked.Text(), result.Text, err, want)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -65,14 +64,6 @@ type Mode struct {
 	// process.
 	Queued string
 	InCall bool
-}
-
-// Reply is a turn, of this process or of another one, as those see it who wait for its end or follow it.
-type Reply interface {
-	ID() string
-	MessageID() string
-	Events(ctx context.Context, from int) iter.Seq2[Event, error]
-	Wait(ctx context.Context) (Result, error)
 }
 
 // Answer is what answers a message.
@@ -177,14 +168,8 @@ func (d *Door) before(ctx context.Context, req TurnRequest, mode Mode) (answer A
 		return Answer{CallID: callID, Message: m}, true, nil
 	}
 	answer.Message = m
-	turn, saved, err := d.Answer(ctx, req.Key, m)
-	switch {
-	case err != nil:
-	case turn != nil:
-		answer.Reply = turn
-	case saved != nil:
-		answer.Reply = saved
-	default: // it has failed, or was lost in a crash
+	answer.Reply, err = d.Answer(ctx, req.Key, m)
+	if err == nil && answer.Reply == nil { // it has failed, or was lost in a crash
 		if _, _, err := d.inCall(ctx, req, Mode{ByText: true}); err != nil {
 			return Answer{}, false, err
 		}

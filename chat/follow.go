@@ -51,33 +51,41 @@ func (c *Coordinator) Made(ctx context.Context, key thread.Key, messageID string
 	return &Followed{store: c.cfg.Store, key: key, message: m.ID, ending: c.ending}, nil
 }
 
+// Reply is a turn, of this process or of another one, as those see it who wait for its end or follow it.
+type Reply interface {
+	ID() string
+	MessageID() string
+	Events(ctx context.Context, from int) iter.Seq2[Event, error]
+	Wait(ctx context.Context) (Result, error)
+}
+
 // Answer finds what answers a user's message of the thread: a turn of this process, as long as it is kept, or else what
-// the database has of it, with the id of the turn only while that runs. Both are nil if nothing answers it, or the turn
+// the database has of it, with the id of the turn only while that runs. It is nil if nothing answers it, or the turn
 // has failed or was lost in a crash: then the message may be answered again.
-func (c *Coordinator) Answer(ctx context.Context, key thread.Key, asked thread.Message) (*Turn, *Followed, error) {
+func (c *Coordinator) Answer(ctx context.Context, key thread.Key, asked thread.Message) (Reply, error) {
 	messages, err := c.cfg.Store.Messages(ctx, key, asked.Seq-1, maxReplay)
 	if err != nil {
-		return nil, nil, fmt.Errorf("find answer: %w", err)
+		return nil, fmt.Errorf("find answer: %w", err)
 	}
 	answers := slices.DeleteFunc(answersTo(messages, asked.ID), func(m thread.Message) bool { return m.IsDiscarded() })
 	if len(answers) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	answer := answers[len(answers)-1]
 	if answer.Metadata.Status == thread.StatusFailed ||
 		answer.Metadata.Status == thread.StatusInterrupted && answer.Metadata.Extra[extraFinish] == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
 	// A turn whose end was announced without being saved does not learn when it is.
 	if t := c.Running(key); t != nil && t.events.message() == answer.ID &&
 		(!t.Ended() || t.result.Message.Parts != nil) {
-		return t, nil, nil
+		return t, nil
 	}
 	found := &Followed{store: c.cfg.Store, key: key, message: answer.ID, ending: c.ending}
 	if turn, err := c.cfg.Store.RunningTurn(ctx, key); err == nil && answer.Metadata.Status == thread.StatusInProgress {
 		found.id = turn.ID
 	}
-	return nil, found, nil
+	return found, nil
 }
 
 // Followed is a turn of another process, as seen in the database and in what the thread's watchers

@@ -80,19 +80,24 @@ type SessionUsage struct {
 // CreateSession makes a session on a new thread. The errors are ErrProvider, ErrTools, ErrEmpty, ErrTooLarge,
 // persistence.ErrInvalid, and the store's.
 func (c *Coordinator) CreateSession(ctx context.Context, owner string, req SessionRequest) (Session, error) {
+	key, err := c.createSession(ctx, owner, req)
+	if err != nil {
+		return Session{}, fmt.Errorf("create session: %w", err)
+	}
+	return c.Session(ctx, key)
+}
+
+func (c *Coordinator) createSession(
+	ctx context.Context, owner string, req SessionRequest,
+) (key thread.Key, err error) {
 	if req.Provider != "" {
 		if _, err := c.cfg.provider(req.Provider); err != nil {
-			return Session{}, fmt.Errorf("create session: %w", err)
+			return key, err
 		}
 	}
-	if err := (ClientTools{Tools: req.Tools}).Validate(); err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
-	}
-	if err := (&TurnRequest{Text: "x", Instructions: req.Instructions}).validate(); err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
-	}
-	if err := checkDefaults(req.Defaults); err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
+	first := TurnRequest{Text: "x", Instructions: req.Instructions, Client: &ClientTools{Tools: req.Tools}}
+	if err := cmp.Or(first.validate(), checkDefaults(req.Defaults)); err != nil {
+		return key, err
 	}
 	saved := persistence.TextSession{Provider: req.Provider, Model: req.Model, Defaults: string(req.Defaults)}
 	if len(req.Tools) > 0 {
@@ -100,12 +105,12 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	}
 	row, err := c.cfg.Store.CreateThread(ctx, owner, "")
 	if err != nil {
-		return Session{}, fmt.Errorf("create session: %w", err)
+		return key, err
 	}
-	key := thread.Key{Owner: owner, Thread: row.ID}
+	key = thread.Key{Owner: owner, Thread: row.ID}
 	if req.Assistant.ID != "" || req.Variables != nil {
 		if _, err := c.cfg.Store.SetAssistant(ctx, key, req.Assistant, req.Variables); err != nil {
-			return Session{}, fmt.Errorf("create session: %w", err)
+			return key, err
 		}
 	}
 	err = c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
@@ -117,32 +122,47 @@ func (c *Coordinator) CreateSession(ctx context.Context, owner string, req Sessi
 	if err != nil {
 		// A thread without its session is no use to anybody.
 		err = errors.Join(err, c.cfg.Store.DeleteThread(context.WithoutCancel(ctx), key))
-		return Session{}, fmt.Errorf("create session: %w", err)
 	}
-	return c.Session(ctx, key)
+	return key, err
 }
 
-// Session reads a session. Every thread is one; persistence.ErrNotFound if it does not exist.
+// Session returns the snapshot of a session, which any thread can be.
 func (c *Coordinator) Session(ctx context.Context, key thread.Key) (Session, error) {
-	thread, err := c.cfg.Store.Thread(ctx, key)
+	s, err := c.session(ctx, key)
 	if err != nil {
 		return Session{}, fmt.Errorf("read session: %w", err)
 	}
-	settings, err := c.settings(ctx, key)
+	return s, nil
+}
+
+func (c *Coordinator) session(ctx context.Context, key thread.Key) (s Session, err error) {
+	thread, err := c.cfg.Store.Thread(ctx, key)
 	if err != nil {
-		return Session{}, err
+		return s, err
+	}
+	saved, err := c.cfg.Store.TextSession(ctx, key)
+	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+		return s, err
+	}
+	cfg, err := c.cfg.of(ctx, key, "")
+	if err != nil {
+		return s, err
 	}
 	messages, err := c.cfg.Store.Replay(ctx, key, maxSnapshot)
 	if err != nil {
-		return Session{}, fmt.Errorf("read session: %w", err)
+		return s, err
 	}
-	s := Session{
-		ID: thread.ID, Title: thread.Title, Provider: settings.provider, Model: settings.model,
-		Tools: settings.tools, Defaults: settings.defaults, CreatedAt: thread.CreatedAt, UpdatedAt: thread.UpdatedAt,
-		Messages: []SessionMessage{},
+	provider := cmp.Or(saved.Provider, cfg.Provider)
+	s = Session{
+		ID: thread.ID, Title: thread.Title, Provider: provider, Model: cmp.Or(saved.Model, cfg.Models[provider]),
+		Defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}")), CreatedAt: thread.CreatedAt,
+		UpdatedAt: thread.UpdatedAt, Messages: []SessionMessage{},
 	}
 	for i := range messages {
 		s.Messages = append(s.Messages, snapshot(&messages[i])...)
+	}
+	if err := json.Unmarshal([]byte(cmp.Or(saved.Tools, "[]")), &s.Tools); err != nil {
+		return s, fmt.Errorf("its tools: %w", err)
 	}
 	return s, nil
 }
@@ -215,38 +235,14 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key thread.Key, out
 	if len(outputs) == 0 {
 		return Session{}, fmt.Errorf("take tool output: %w", ErrEmpty)
 	}
-	for _, o := range outputs {
-		if err := o.tooLarge(); err != nil {
-			return Session{}, err
-		}
-	}
-	var refused error
-	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		for _, o := range outputs {
-			call, found, err := b.Records.ToolCall(o.CallID)
-			if err != nil {
-				return err
-			}
-			switch {
-			case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient):
-				refused = &CallError{o.CallID, ErrUnknownCall}
-			case call.Status != thread.ToolCallWaiting:
-				refused = &CallError{o.CallID, ErrAnswered}
-			}
-			if refused != nil {
-				return refused
-			}
-			if err := resolveSaved(b, call, o.result()); err != nil {
-				return err
-			}
+	err := c.keepResults(ctx, key, outputs, func(call thread.ToolCall) error {
+		if call.Status != thread.ToolCallWaiting {
+			return ErrAnswered
 		}
 		return nil
 	})
-	if refused != nil {
-		return Session{}, refused
-	}
 	if err != nil {
-		return Session{}, fmt.Errorf("take tool output: %w", err)
+		return Session{}, err
 	}
 	return c.Session(ctx, key)
 }
@@ -254,62 +250,53 @@ func (c *Coordinator) SessionToolOutput(ctx context.Context, key thread.Key, out
 // KeepResult saves the result of a call that an ended turn has given up: later turns read it. The errors are a
 // [CallError] with ErrUnknownCall, ErrAnswered or ErrTooLarge, and the store's.
 func (c *Coordinator) KeepResult(ctx context.Context, key thread.Key, r ToolResult) error {
-	refused := r.tooLarge()
-	if refused != nil {
-		return refused
-	}
-	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
-		refused = nil // the transaction may be retried
-		call, found, err := b.Records.ToolCall(r.CallID)
-		if err != nil {
-			return err
-		}
+	return c.keepResults(ctx, key, []ToolResult{r}, func(call thread.ToolCall) error {
 		switch {
-		case !found || call.CallID != "" || call.Executor != string(toolkit.ExecutorClient) ||
-			call.Status == thread.ToolCallRunning:
-			refused = &CallError{r.CallID, ErrUnknownCall}
+		case call.Status == thread.ToolCallRunning:
+			return ErrUnknownCall
 		case call.Status != thread.ToolCallCancelled &&
 			(call.Status != thread.ToolCallFailed || call.Error != noClientResult):
-			refused = &CallError{r.CallID, ErrAnswered}
-		default:
-			return resolveSaved(b, call, r.result())
+			return ErrAnswered
 		}
-		return refused
+		return nil
 	})
-	if refused != nil {
+}
+
+// keepResults saves the results of calls that the client ran. refuse says why one of a call is not taken, if so.
+func (c *Coordinator) keepResults(
+	ctx context.Context, key thread.Key, results []ToolResult, refuse func(thread.ToolCall) error,
+) error {
+	for _, r := range results {
+		if err := r.tooLarge(); err != nil {
+			return err
+		}
+	}
+	err := c.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
+		for _, r := range results {
+			call, found, err := b.Records.ToolCall(r.CallID)
+			if err != nil {
+				return err
+			}
+			refused := ErrUnknownCall
+			if found && call.CallID == "" && call.Executor == string(toolkit.ExecutorClient) {
+				refused = refuse(call)
+			}
+			if refused != nil {
+				return &CallError{r.CallID, refused}
+			}
+			if err := resolveSaved(b, call, r.result()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if refused, ok := errors.AsType[*CallError](err); ok {
 		return refused
 	}
 	if err != nil {
-		return fmt.Errorf("keep result of a tool call: %w", err)
+		return fmt.Errorf("keep results of tool calls: %w", err)
 	}
 	return nil
-}
-
-// settings are the settings of a session, or of the server where it has none.
-type settings struct {
-	provider string
-	model    string
-	tools    []toolkit.Definition
-	defaults json.RawMessage
-}
-
-func (c *Coordinator) settings(ctx context.Context, key thread.Key) (settings, error) {
-	saved, err := c.cfg.Store.TextSession(ctx, key)
-	if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-		return settings{}, fmt.Errorf("read session: %w", err)
-	}
-	cfg, err := c.cfg.of(ctx, key, "")
-	if err != nil {
-		return settings{}, err
-	}
-	s := settings{
-		provider: cmp.Or(saved.Provider, cfg.Provider), defaults: json.RawMessage(cmp.Or(saved.Defaults, "{}")),
-	}
-	s.model = cmp.Or(saved.Model, cfg.Models[s.provider])
-	if err := json.Unmarshal([]byte(cmp.Or(saved.Tools, "[]")), &s.tools); err != nil {
-		return s, fmt.Errorf("read session: its tools: %w", err)
-	}
-	return s, nil
 }
 
 // snapshot returns a message of a thread as text.
@@ -321,33 +308,22 @@ func snapshot(m *thread.Message) []SessionMessage {
 		return []SessionMessage{{Role: llm.Role(m.Role), Content: m.Text()}}
 	}
 	var all []SessionMessage
-	var texts []string
-	var calls []SessionCall
-	var outputs []SessionMessage
-	flush := func() {
-		if len(texts)+len(calls) > 0 {
-			said := strings.Join(texts, "\n")
-			all = append(all, SessionMessage{Role: llm.RoleAssistant, Content: said, ToolCalls: calls})
-			all = append(all, outputs...)
+	for _, s := range stepsOf(m) {
+		if len(s.texts)+len(s.tools) == 0 {
+			continue
 		}
-		texts, calls = nil, nil
-		outputs = nil
-	}
-	for i := range m.Parts {
-		switch p := &m.Parts[i]; {
-		case p.Type == "step-start":
-			flush()
-		case p.Type == "text":
-			texts = append(texts, p.Text)
-		case p.IsTool():
-			calls = append(calls, SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)})
+		said := SessionMessage{Role: llm.RoleAssistant, Content: strings.Join(s.texts, "\n")}
+		var outputs []SessionMessage
+		for _, p := range s.tools {
+			call := SessionCall{ID: p.ToolCallID, Name: p.ToolName, Arguments: written(p.Input)}
+			said.ToolCalls = append(said.ToolCalls, call)
 			if p.State == thread.ToolOutputAvailable || p.State == thread.ToolOutputError {
 				outputs = append(outputs,
 					SessionMessage{Role: llm.RoleTool, Content: resultText(p), ToolCallID: p.ToolCallID})
 			}
 		}
+		all = append(append(all, said), outputs...)
 	}
-	flush()
 	return all
 }
 

@@ -20,18 +20,21 @@ const (
 // Refusals remembers what models have refused, so that later requests leave it out. The zero value is ready; it is safe
 // for concurrent use.
 type Refusals struct {
+	// Rules are those of the settings, Known what is known of models by their names; see [Find].
+	Rules, Known []Rule
+
 	mu     sync.Mutex
 	models map[string]Accepts
 }
 
-// Of returns what a model accepts: as it is known, less what it has refused.
-func (r *Refusals) Of(model string, known Accepts) Accepts {
+// Accepts returns what a model accepts: as it is known, less what it has refused.
+func (r *Refusals) Accepts(model string) Accepts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a, ok := r.models[model]; ok {
 		return a
 	}
-	return known
+	return Find(r.Rules, r.Known, model)
 }
 
 func (r *Refusals) learn(model string, a Accepts) {
@@ -46,10 +49,10 @@ func (r *Refusals) learn(model string, a Accepts) {
 // Stream sends a request as the model accepts it. If the server refuses something that an answer does not depend on,
 // the request is sent once more without it; what has helped is remembered.
 func (r *Refusals) Stream(
-	req Request, known Accepts, send func(Request, Accepts) iter.Seq2[Delta, error],
+	req Request, send func(Request, Accepts) iter.Seq2[Delta, error],
 ) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
-		accepts := known
+		accepts := r.Accepts(req.Model)
 		came, lasts := false, true
 		var without []string
 		for again := true; again; {

@@ -86,7 +86,7 @@ func TestRefusalsInWords(t *testing.T) {
 			var without []string
 			var failed error
 			for range 2 {
-				for d, err := range r.Stream(full(), r.Of("m", llm.Accepts{}), send) {
+				for d, err := range r.Stream(full(), send) {
 					if d.Without != "" {
 						without = append(without, d.Without)
 					}
@@ -128,10 +128,10 @@ func TestRefusalsEnd(t *testing.T) {
 			n := 0
 			send := model(func(llm.Request, llm.Accepts) (llm.ErrorKind, string) { n++; return c.kind, c.said })
 			var failed error
-			for _, err := range r.Stream(c.req, llm.Accepts{}, send) {
+			for _, err := range r.Stream(c.req, send) {
 				failed = err
 			}
-			if a := r.Of("m", llm.Accepts{}); failed == nil || n != c.requests || a.NoTemperature || a.NoStreamOptions || a.NoTools {
+			if a := r.Accepts("m"); failed == nil || n != c.requests || a.NoTemperature || a.NoStreamOptions || a.NoTools {
 				t.Errorf("%v after %d requests, want %d; %+v is remembered", failed, n, c.requests, a)
 			}
 		})

@@ -288,8 +288,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	}
 	texts.Store = db
 	texts.Silence, texts.ClientTimeout = cmp.Or(texts.Silence, patience), cmp.Or(texts.ClientTimeout, patience)
-	inbox, err := queue.New(queue.Config{Store: db, MaxSize: 10, Enabled: true})
-	must(t, err)
+	inbox := queue.New(queue.Config{Store: db, MaxSize: 10, Enabled: true})
 	b.queue = inbox
 	texts.Observers = append(texts.Observers, inbox)
 	b.chat = startChat(t, texts, b.calls)

@@ -397,14 +397,3 @@ func TestDeletedThread(t *testing.T) {
 	b.q.Spoke(b.key)
 	b.q.CallEnded(b.key)
 }
-
-// TestRefusesConfig names the wrong settings.
-func TestRefusesConfig(t *testing.T) {
-	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	for _, cfg := range []queue.Config{{}, {Store: store, Delay: -1}, {Store: store, MaxSize: -1}, {Store: store, SendWithin: -1}} {
-		if _, err := queue.New(cfg); err == nil {
-			t.Errorf("New(%+v) = nil", cfg)
-		}
-	}
-}

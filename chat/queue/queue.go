@@ -3,7 +3,6 @@ package queue
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -21,14 +20,7 @@ type Queue struct {
 }
 
 // New makes the queues. Nothing is sent before Run.
-func New(cfg Config) (*Queue, error) {
-	if cfg.Store == nil {
-		return nil, errors.New("queue: Config.Store is missing")
-	}
-	if min(int64(cfg.Delay), int64(cfg.MaxSize), int64(cfg.MaxParallel), int64(cfg.Every), int64(cfg.SendWithin),
-		int64(cfg.MaxAttempts)) < 0 {
-		return nil, errors.New("queue: a number in Config is negative")
-	}
+func New(cfg Config) *Queue {
 	cfg.MaxParallel = cmp.Or(cfg.MaxParallel, defaultMaxParallel)
 	cfg.Every, cfg.SendWithin = cmp.Or(cfg.Every, defaultEvery), cmp.Or(cfg.SendWithin, defaultSendWithin)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, defaultMaxAttempts)
@@ -43,7 +35,7 @@ func New(cfg Config) (*Queue, error) {
 		announcer: announcer{cfg.Store, cfg.Logger, cfg.OnPaused}, schedule: newSchedule(!cfg.Enabled), cfg: cfg,
 	}}
 	q.titles = newTitles(&q.announcer, cfg.AutoGenerateTitles)
-	return q, nil
+	return q
 }
 
 // Settings are the parts of the configuration that clients may know.

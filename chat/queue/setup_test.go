@@ -158,8 +158,7 @@ func prepare(t *testing.T, store *persistence.Store, p *provider, cfg queue.Conf
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	cfg.Store, cfg.Logger = store, log
-	q, err := queue.New(cfg)
-	must(t, err)
+	q := queue.New(cfg)
 	all := []chat.TurnObserver{q}
 	for _, o := range watching {
 		all = slices.Concat(o.before, all, o.after)

@@ -117,9 +117,9 @@ func openChat(
 }
 
 // openQueue makes the message queue.
-func (a *app) openQueue(context.Context) (err error) {
+func (a *app) openQueue(context.Context) error {
 	cfg := a.cfg.Conversations.Queue
 	cfg.Store, cfg.OnSent, cfg.OnPaused, cfg.Logger = a.store, a.observer.QueueSent, a.observer.QueuePaused, a.log
-	a.queue, err = queue.New(cfg)
-	return err
+	a.queue = queue.New(cfg)
+	return nil
 }

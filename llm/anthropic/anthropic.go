@@ -42,9 +42,10 @@ type Config struct {
 
 // Provider is Anthropic. It is safe for concurrent use.
 type Provider struct {
-	config   Config
-	client   *wire.Client
-	refusals llm.Refusals
+	llm.Refusals
+
+	config Config
+	client *wire.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -61,7 +62,10 @@ func New(config Config) (*Provider, error) {
 		Provider: "anthropic", Label: wire.Label("Anthropic", BaseURL, base), Kind: kindOf,
 		Secrets: []string{config.APIKey},
 	}
-	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
+	return &Provider{
+		Refusals: llm.Refusals{Rules: config.Rules, Known: models}, config: config,
+		client: wire.NewClient(config.HTTPClient, wire.SSE, failures),
+	}, nil
 }
 
 // Name returns the provider's name in settings and records.
@@ -82,11 +86,6 @@ var models = []llm.Rule{
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: limits}},
 }
 
-// Accepts returns what a model accepts.
-func (p *Provider) Accepts(model string) llm.Accepts {
-	return p.refusals.Of(model, llm.Find(p.config.Rules, models, model))
-}
-
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
@@ -96,7 +95,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	} else if p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model),
+	return p.Refusals.Stream(req,
 		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
 			sent := request(req, p.config.Cache)
 			if accepts.NoLimit { // the API requires one

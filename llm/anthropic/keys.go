@@ -49,10 +49,7 @@ func withValidKeys(schema json.RawMessage) (_ json.RawMessage, own map[string]st
 	if len(required) > 0 {
 		fields["required"], _ = json.Marshal(required)
 	}
-	whole, err := json.Marshal(fields)
-	if err != nil {
-		return schema, nil
-	}
+	whole, _ := json.Marshal(fields)
 	return whole, own
 }
 
@@ -68,9 +65,6 @@ func withOwnKeys(arguments string, own map[string]string) string {
 			delete(fields, name)
 		}
 	}
-	whole, err := json.Marshal(fields)
-	if err != nil { // its values have just been read
-		return arguments
-	}
+	whole, _ := json.Marshal(fields) // what has been read can be written
 	return string(whole)
 }

@@ -36,12 +36,11 @@ type event struct {
 	Usage json.RawMessage `json:"usage"`
 }
 
-// The stop reasons that are distinguished.
-const (
-	maxTokens     = "max_tokens"
-	contextWindow = "model_context_window_exceeded"
-	refusal       = "refusal"
-)
+// early are the stop reasons of an answer that was cut off:
+// https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals.
+var early = map[string]llm.StopReason{
+	"max_tokens": llm.StopLength, "model_context_window_exceeded": llm.StopLength, "refusal": llm.StopRefusal,
+}
 
 // answer collects what single events do not say.
 type answer struct {
@@ -118,34 +117,18 @@ func (a *answer) End() []llm.Delta {
 	if a.reason == "" {
 		return nil
 	}
-	calls := complete(a.calls, a.reason == maxTokens || a.reason == contextWindow || a.reason == refusal)
+	calls := complete(a.calls, early[a.reason] != "")
 	if len(calls) > 0 {
 		calls[0].Metadata = a.thoughts.metadata()
 	}
-	var out []llm.Delta
 	for i := range calls {
 		for _, t := range a.tools {
 			if t.Name == calls[i].Name {
 				calls[i].Arguments = withOwnKeys(calls[i].Arguments, t.own)
 			}
 		}
-		out = append(out, llm.Delta{ToolCall: &calls[i]})
 	}
-	return append(out, llm.Delta{Usage: a.usage(), Stop: stop(a.reason, len(calls) > 0)})
-}
-
-// stop translates stop_reason.
-func stop(reason string, calls bool) llm.StopReason {
-	switch {
-	case reason == maxTokens, reason == contextWindow:
-		return llm.StopLength
-	case reason == refusal:
-		// https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
-		return llm.StopRefusal
-	case calls:
-		return llm.StopToolCalls
-	}
-	return llm.StopEnd
+	return wire.End(calls, a.usage(), early[a.reason])
 }
 
 // count takes a usage object. Those at the beginning and the end of an answer have different
@@ -173,10 +156,7 @@ func (a *answer) usage() *llm.Usage {
 		_ = json.Unmarshal(a.counts[field], &n) // 0 if it is not there
 		return n
 	}
-	raw, err := json.Marshal(a.counts)
-	if err != nil { // its values have just been read
-		return nil
-	}
+	raw, _ := json.Marshal(a.counts) // what has been read can be written
 	cached := number("cache_read_input_tokens")
 	return &llm.Usage{
 		InputTokens:  number("input_tokens") + number("cache_creation_input_tokens") + cached,

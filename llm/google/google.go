@@ -1,7 +1,7 @@
 // Package google uses Google's Gemini API, method streamGenerateContent. Reference:
 // https://ai.google.dev/api/generate-content.
 //
-// Requests are in request.go, tools in tools.go, answers in stream.go, failures in errors.go.
+// Requests are in request.go, tools in tools.go, answers in stream.go.
 package google
 
 import (
@@ -40,12 +40,11 @@ type Config struct {
 
 // Provider is Google. It is safe for concurrent use.
 type Provider struct {
+	llm.Refusals
+
 	address string // before the model
 	key     string
-	rules   []llm.Rule
 	client  *wire.Client
-
-	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -61,8 +60,9 @@ func New(config Config) (*Provider, error) {
 		Provider: "google", Label: wire.Label("Google", BaseURL, base), Kind: kindOf, Secrets: []string{config.APIKey},
 	}
 	return &Provider{
-		address: base + "/" + version + "/", key: config.APIKey, rules: config.Rules,
-		client: wire.NewClient(config.HTTPClient, wire.SSE, failures),
+		address: base + "/" + version + "/", key: config.APIKey,
+		Refusals: llm.Refusals{Rules: config.Rules, Known: models},
+		client:   wire.NewClient(config.HTTPClient, wire.SSE, failures),
 	}, nil
 }
 
@@ -75,11 +75,6 @@ var models = []llm.Rule{{
 	Accepts: llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/png", "image/jpeg", "image/webp"}}},
 }}
 
-// Accepts returns what a model accepts.
-func (p *Provider) Accepts(model string) llm.Accepts {
-	return p.refusals.Of(model, llm.Find(p.rules, models, model))
-}
-
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come
 // together, once the model has finished.
 func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
@@ -90,7 +85,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 		return p.client.NoKey()
 	}
 	address := p.address + resource(req.Model) + ":streamGenerateContent?alt=sse"
-	return p.refusals.Stream(req, p.Accepts(req.Model),
+	return p.Refusals.Stream(req,
 		func(req llm.Request, _ llm.Accepts) iter.Seq2[llm.Delta, error] {
 			return p.client.Stream(ctx, address, header.Clone(), request(req), &answer{})
 		})

@@ -34,7 +34,9 @@ func signed(calls []llmtest.Call) []llmtest.Call {
 // one, and beside one of Google's.
 func unsigned(model string) llm.Request {
 	add := func(id string) llm.ToolCall { return llm.ToolCall{ID: id, Name: "add", Arguments: `{}`} }
-	answer := func(id string) llm.Message { return llm.Message{Role: llm.RoleTool, ToolCallID: id, Content: "3"} }
+	answer := func(id string) llm.Message {
+		return llm.Message{Role: llm.RoleTool, ToolCallID: id, ToolName: "add", Content: "3"}
+	}
 	own := add("call_4")
 	own.Metadata = []byte(`{"thoughtSignature":"c2lnbmF0dXJl"}`)
 	return llm.Request{Model: model, Messages: []llm.Message{
@@ -54,7 +56,7 @@ func imageOfTool(model string) llm.Request {
 	return llm.Request{Model: model, Messages: []llm.Message{
 		{Role: llm.RoleUser, Content: "Look"},
 		{Role: llm.RoleAssistant, ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "look", Arguments: `{}`}}},
-		{Role: llm.RoleTool, ToolCallID: "call_1", Content: "[image, image/png]", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG")}}},
+		{Role: llm.RoleTool, ToolCallID: "call_1", ToolName: "look", Content: "[image, image/png]", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG")}}},
 	}}
 }
 

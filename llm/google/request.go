@@ -53,24 +53,16 @@ func request(req llm.Request) body {
 		}
 	}
 	current := wire.Current(groups)
-	names := map[string]string{}
-	for _, group := range groups {
-		for _, m := range group.Messages {
-			for _, c := range m.ToolCalls {
-				names[c.ID] = c.Name
-			}
-		}
-	}
 	gemini3 := isGemini3(req.Model)
 	for i, group := range groups {
-		out.Contents = append(out.Contents, write(group, names, gemini3, gemini3 && i > current))
+		out.Contents = append(out.Contents, write(group, gemini3, gemini3 && i > current))
 	}
 	return out
 }
 
 // write writes a group. inside puts the images of a result into it; sign substitutes for a missing
 // signature of a call.
-func write(group wire.Group, names map[string]string, inside, sign bool) content {
+func write(group wire.Group, inside, sign bool) content {
 	out := content{Role: roleUser}
 	if group.Model {
 		out.Role = roleModel
@@ -78,7 +70,7 @@ func write(group wire.Group, names map[string]string, inside, sign bool) content
 	var shown []part // images of results, which follow the last result
 	for n, m := range group.Messages {
 		if m.Role == llm.RoleTool {
-			part := result(m, names)
+			part := result(m)
 			if inside { // https://ai.google.dev/gemini-api/docs/function-calling#multimodal
 				part.FunctionResponse.Parts = images(m)
 			} else {

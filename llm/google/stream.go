@@ -8,14 +8,17 @@ import (
 	"voicebridge/llm/internal/wire"
 )
 
-// The stop reasons that are distinguished: https://ai.google.dev/api/generate-content#FinishReason.
 const (
 	unspecified = "FINISH_REASON_UNSPECIFIED"
-	maxTokens   = "MAX_TOKENS"
-	safety      = "SAFETY"
-
-	blocked = "blockReason" // not one of them: the prompt is refused
+	blocked     = "blockReason" // no reason to finish: the prompt is refused
 )
+
+// early are the reasons for which an answer is cut off: https://ai.google.dev/api/generate-content#FinishReason.
+var early = map[string]llm.StopReason{
+	"MAX_TOKENS": llm.StopLength, blocked: llm.StopRefusal, "SAFETY": llm.StopFilter, "RECITATION": llm.StopFilter,
+	"LANGUAGE": llm.StopFilter, "BLOCKLIST": llm.StopFilter, "PROHIBITED_CONTENT": llm.StopFilter,
+	"SPII": llm.StopFilter,
+}
 
 // chunk is one event of an answer.
 type chunk struct {
@@ -114,25 +117,5 @@ func (a *answer) End() []llm.Delta {
 	if a.reason == "" {
 		return nil
 	}
-	var out []llm.Delta
-	for i := range a.calls {
-		out = append(out, llm.Delta{ToolCall: &a.calls[i]})
-	}
-	return append(out, llm.Delta{Usage: a.usage, Stop: stop(a.reason, len(a.calls) > 0)})
-}
-
-// stop translates finishReason, which is STOP even with calls.
-func stop(reason string, calls bool) llm.StopReason {
-	switch reason {
-	case maxTokens:
-		return llm.StopLength
-	case blocked:
-		return llm.StopRefusal
-	case safety, "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII":
-		return llm.StopFilter
-	}
-	if calls {
-		return llm.StopToolCalls
-	}
-	return llm.StopEnd
+	return wire.End(a.calls, a.usage, early[a.reason])
 }

@@ -61,8 +61,7 @@ func call(c llm.ToolCall, sign bool) part {
 // result writes the answer to a call. The API requires an object: an object from the tool is sent
 // unchanged, anything else becomes its field output or error, which are the names that the API
 // knows.
-func result(m llm.Message, names map[string]string) part {
-	name := cmp.Or(m.ToolName, names[m.ToolCallID])
+func result(m llm.Message) part {
 	response := json.RawMessage(bytes.TrimSpace([]byte(m.Content)))
 	if m.Failed || len(response) == 0 || response[0] != '{' || !json.Valid(response) {
 		field := "output"
@@ -71,7 +70,7 @@ func result(m llm.Message, names map[string]string) part {
 		}
 		response, _ = json.Marshal(map[string]string{field: m.Content}) // a map of strings can always be encoded
 	}
-	return part{FunctionResponse: &functionResponse{ID: m.ToolCallID, Name: name, Response: response}}
+	return part{FunctionResponse: &functionResponse{ID: m.ToolCallID, Name: m.ToolName, Response: response}}
 }
 
 // received returns a call as received.

@@ -40,11 +40,11 @@ type Config struct {
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
+	llm.Refusals
+
 	address string
 	config  Config
 	client  *wire.Client
-
-	refusals llm.Refusals
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -62,7 +62,8 @@ func New(config Config) (*Provider, error) {
 		Secrets: []string{config.APIKey},
 	}
 	return &Provider{
-		address: base + "/api/chat", config: config, client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures),
+		Refusals: llm.Refusals{Rules: config.Rules, Known: models}, address: base + "/api/chat", config: config,
+		client: wire.NewClient(config.HTTPClient, wire.NDJSON, failures),
 	}, nil
 }
 
@@ -109,11 +110,6 @@ var models = []llm.Rule{
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: images}},
 }
 
-// Accepts returns what a model accepts.
-func (p *Provider) Accepts(model string) llm.Accepts {
-	return p.refusals.Of(model, llm.Find(p.config.Rules, models, model))
-}
-
 // Patience returns how long the server may take to begin an answer. It loads the model first, for at most five minutes
 // (OLLAMA_LOAD_TIMEOUT), and starts anew if a client has left meanwhile.
 func (p *Provider) Patience() time.Duration { return 5 * time.Minute }
@@ -125,7 +121,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey != "" {
 		header.Set("Authorization", "Bearer "+p.config.APIKey)
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model),
+	return p.Refusals.Stream(req,
 		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
 			sent := request(wire.Fold(req, accepts.Strict), p.config.NumCtx)
 			return p.client.Stream(ctx, p.address, header.Clone(), sent, &answer{})

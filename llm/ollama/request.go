@@ -10,11 +10,11 @@ import (
 
 // body is a request on the wire.
 type body struct {
-	Model    string    `json:"model"`
-	Messages []message `json:"messages"`
-	Tools    []tool    `json:"tools,omitempty"`
-	Stream   bool      `json:"stream"`
-	Options  options   `json:"options,omitzero"`
+	Model    string      `json:"model"`
+	Messages []message   `json:"messages"`
+	Tools    []wire.Tool `json:"tools,omitempty"`
+	Stream   bool        `json:"stream"`
+	Options  options     `json:"options,omitzero"`
 	// Format is a JSON schema of the answer: https://docs.ollama.com/capabilities/structured-outputs.
 	Format json.RawMessage `json:"format,omitempty"`
 }
@@ -39,7 +39,7 @@ type message struct {
 
 // request writes a request.
 func request(req llm.Request, contextTokens int) body {
-	out := body{Model: req.Model, Stream: true, Tools: tools(req.Tools), Format: req.Schema, Options: options{
+	out := body{Model: req.Model, Stream: true, Tools: wire.Tools(req.Tools), Format: req.Schema, Options: options{
 		NumCtx: contextTokens, NumPredict: max(0, req.MaxTokens), Temperature: req.Temperature, TopP: req.TopP,
 	}}
 	if req.System != "" {
@@ -68,18 +68,6 @@ func calls(asked []llm.ToolCall) []call {
 	return out
 }
 
-// tool is a definition on the wire.
-type tool struct {
-	Type     string     `json:"type"`
-	Function definition `json:"function"`
-}
-
-type definition struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
 // call is a call on the wire. Old servers send no id.
 type call struct {
 	ID       string   `json:"id,omitempty"`
@@ -91,18 +79,6 @@ type function struct {
 	Index     int             `json:"index,omitempty"`
 	Name      string          `json:"name"`
 	Arguments json.RawMessage `json:"arguments"`
-}
-
-// tools writes definitions.
-func tools(definitions []llm.Tool) []tool {
-	var out []tool
-	for _, d := range definitions {
-		out = append(out, tool{
-			Type:     "function",
-			Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
-		})
-	}
-	return out
 }
 
 // received returns a call as received, with a new id if the server sent none or one that is in

@@ -71,19 +71,13 @@ func (a *answer) End() []llm.Delta {
 	if a.last == nil {
 		return nil
 	}
-	out := a.text.Rest()
-	for i := range a.calls {
-		out = append(out, llm.Delta{ToolCall: &a.calls[i]})
+	var early llm.StopReason
+	if a.last.DoneReason == "length" {
+		early = llm.StopLength
 	}
-	end := llm.Delta{Stop: llm.StopEnd}
-	switch {
-	case a.last.DoneReason == "length":
-		end.Stop = llm.StopLength
-	case len(a.calls) > 0:
-		end.Stop = llm.StopToolCalls
-	}
+	var usage *llm.Usage
 	if raw, err := json.Marshal(a.last.counts); err == nil && a.last.counts != (counts{}) {
-		end.Usage = &llm.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount, Raw: raw}
+		usage = &llm.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount, Raw: raw}
 	}
-	return append(out, end)
+	return append(a.text.Rest(), wire.End(a.calls, usage, early)...)
 }

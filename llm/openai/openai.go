@@ -3,8 +3,8 @@
 // and Groq, by Chat Completions, which all of them speak. References:
 // https://platform.openai.com/docs/api-reference/responses and https://platform.openai.com/docs/api-reference/chat.
 //
-// Of Chat Completions, requests are in request.go and mistral.go, answers in stream.go; of the Responses API, they are
-// in responses.go and output.go. Both share tools.go, thoughts.go, refusals.go and errors.go.
+// Of Chat Completions, requests are in request.go, answers in stream.go; of the Responses API, they are in responses.go
+// and output.go. Both share tools.go and thoughts.go.
 package openai
 
 import (
@@ -53,9 +53,10 @@ type Config struct {
 
 // Provider is one server. It is safe for concurrent use.
 type Provider struct {
-	config   Config
-	client   *wire.Client
-	refusals llm.Refusals
+	llm.Refusals
+
+	config Config
+	client *wire.Client
 }
 
 var _ llm.Provider = (*Provider)(nil)
@@ -73,18 +74,14 @@ func New(config Config) (*Provider, error) {
 		failures.Label, usual = wire.Label("OpenAI", BaseURL, config.BaseURL), ChatCompletions
 	}
 	config.API = cmp.Or(config.API, usual)
-	return &Provider{config: config, client: wire.NewClient(config.HTTPClient, wire.SSE, failures)}, nil
+	return &Provider{
+		Refusals: llm.Refusals{Rules: config.Rules, Known: models}, config: config,
+		client: wire.NewClient(config.HTTPClient, wire.SSE, failures),
+	}, nil
 }
 
 // Name returns the provider's name in settings and records.
 func (p *Provider) Name() string { return "openai" }
-
-// Accepts returns what a model accepts here.
-func (p *Provider) Accepts(model string) llm.Accepts {
-	a := llm.Find(p.config.Rules, models, model)
-	a.NoStreamOptions = a.NoStreamOptions || strings.Contains(p.config.BaseURL, "//"+mistralHost)
-	return p.refusals.Of(model, a)
-}
 
 // Stream sends one request and yields the answer as it comes; see [llm.Provider]. Calls come together, once the model
 // has finished.
@@ -92,10 +89,9 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	if p.config.APIKey == "" && p.config.BaseURL == BaseURL {
 		return p.client.NoKey()
 	}
-	return p.refusals.Stream(req, p.Accepts(req.Model),
-		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
-			return p.stream(ctx, req, accepts)
-		})
+	return p.Refusals.Stream(req, func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
+		return p.stream(ctx, req, accepts)
+	})
 }
 
 // stream makes one request.
@@ -107,6 +103,7 @@ func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Acce
 	if p.config.API == Responses {
 		return p.client.Stream(ctx, p.config.BaseURL+"/responses", header, responsesRequest(req, accepts), &output{})
 	}
+	accepts.NoStreamOptions = accepts.NoStreamOptions || strings.Contains(p.config.BaseURL, "//"+mistralHost)
 	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header,
 		request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
 }

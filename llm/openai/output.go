@@ -171,20 +171,15 @@ func inputAndOutput(raw json.RawMessage) *llm.Usage {
 func (o *output) Over() bool { return o.reason != "" }
 
 // End returns the calls, the usage and the stop reason.
-func (o *output) End() (out []llm.Delta) {
-	end := llm.Delta{Usage: o.usage, Stop: llm.StopEnd}
-	switch {
-	case o.reason == "":
+func (o *output) End() []llm.Delta {
+	early := llm.StopLength
+	switch o.reason {
+	case "":
 		return nil
-	case o.reason == outputFilter:
-		end.Stop = llm.StopFilter
-	case o.reason != completed:
-		end.Stop = llm.StopLength
-	case len(o.calls) > 0:
-		end.Stop = llm.StopToolCalls
+	case completed:
+		early = ""
+	case outputFilter:
+		early = llm.StopFilter
 	}
-	for i := range o.calls {
-		out = append(out, llm.Delta{ToolCall: &o.calls[i]})
-	}
-	return append(out, end)
+	return wire.End(o.calls, o.usage, early)
 }

@@ -23,7 +23,7 @@ type body struct {
 	TopP                *float64      `json:"top_p,omitempty"`
 	ReasoningEffort     string        `json:"reasoning_effort,omitempty"`
 	Stream              bool          `json:"stream"`
-	Tools               []tool        `json:"tools,omitempty"`
+	Tools               []wire.Tool   `json:"tools,omitempty"`
 	StreamOptions       streamOptions `json:"stream_options,omitzero"`
 	ResponseFormat      *format       `json:"response_format,omitempty"`
 }
@@ -85,7 +85,7 @@ type imageURL struct {
 // system messages anywhere; not so with the templates of compatible servers.
 func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 	out := body{
-		Model: req.Model, Tools: tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
+		Model: req.Model, Tools: wire.Tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
 		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions},
 		ResponseFormat: formatOf(req.Schema, false),
 	}

@@ -109,26 +109,12 @@ func (a *answer) End() []llm.Delta {
 	if a.reason == "" || a.reason == "error" {
 		return nil
 	}
-	calls := a.calls.complete(a.reason == "length" || a.reason == "content_filter")
+	calls := a.calls.complete(early[a.reason] != "")
 	if len(calls) > 0 {
 		calls[0].Metadata = kept(a.think.String())
 	}
-	out := a.text.Rest()
-	for i := range calls {
-		out = append(out, llm.Delta{ToolCall: &calls[i]})
-	}
-	return append(out, llm.Delta{Usage: a.usage, Stop: stop(a.reason, len(calls) > 0)})
+	return append(a.text.Rest(), wire.End(calls, a.usage, early[a.reason])...)
 }
 
-// stop translates finish_reason. Some servers say "stop" even with calls.
-func stop(reason string, calls bool) llm.StopReason {
-	switch {
-	case reason == "length":
-		return llm.StopLength
-	case reason == "content_filter":
-		return llm.StopFilter
-	case calls:
-		return llm.StopToolCalls
-	}
-	return llm.StopEnd
-}
+// early are the values of finish_reason of an answer that was cut off.
+var early = map[string]llm.StopReason{"length": llm.StopLength, "content_filter": llm.StopFilter}

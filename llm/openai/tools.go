@@ -25,18 +25,6 @@ func callID(id string) string {
 	return wire.StandIn(id)
 }
 
-// tool is a definition on the wire.
-type tool struct {
-	Function definition `json:"function"`
-	Type     string     `json:"type"`
-}
-
-type definition struct {
-	Name        string          `json:"name"`
-	Description string          `json:"description,omitempty"`
-	Parameters  json.RawMessage `json:"parameters"`
-}
-
 // call is a call on the wire.
 type call struct {
 	ID       string   `json:"id"`
@@ -57,19 +45,6 @@ type piece struct {
 		Name      string    `json:"name"`
 		Arguments wire.Text `json:"arguments"`
 	} `json:"function"`
-}
-
-// tools writes definitions. Schemas are passed on unchanged: models write arguments in the order of
-// the schema.
-func tools(definitions []llm.Tool) []tool {
-	var out []tool
-	for _, d := range definitions {
-		out = append(out, tool{
-			Type:     "function",
-			Function: definition{Name: d.Name, Description: d.Description, Parameters: wire.Schema(d.Parameters)},
-		})
-	}
-	return out
 }
 
 // calls writes the calls of an assistant message. The templates of some models parse arguments as

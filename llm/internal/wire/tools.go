@@ -2,12 +2,50 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+
+	"voicebridge/llm"
 )
+
+// Tool is the definition of a tool as OpenAI's Chat Completions have it, and those who follow them.
+type Tool struct {
+	Function Function `json:"function"`
+	Type     string   `json:"type"`
+}
+
+// Function is what a [Tool] defines.
+type Function struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+// Tools writes definitions.
+func Tools(definitions []llm.Tool) []Tool {
+	var out []Tool
+	for _, d := range definitions {
+		out = append(out, Tool{Function{d.Name, d.Description, Schema(d.Parameters)}, "function"})
+	}
+	return out
+}
+
+// End returns the end of a complete answer: its calls, the usage and the stop reason. early is why the answer was cut
+// off, empty if the model has finished.
+func End(calls []llm.ToolCall, usage *llm.Usage, early llm.StopReason) (out []llm.Delta) {
+	stop := llm.StopEnd
+	if len(calls) > 0 {
+		stop = llm.StopToolCalls
+	}
+	for i := range calls {
+		out = append(out, llm.Delta{ToolCall: &calls[i]})
+	}
+	return append(out, llm.Delta{Usage: usage, Stop: cmp.Or(early, stop)})
+}
 
 // NewCallID returns an id for a call of a provider that assigns none.
 func NewCallID() string { return "call_" + rand.Text() }
@@ -61,10 +99,7 @@ func Object(arguments string) json.RawMessage {
 	if raw[0] == '{' && json.Valid(raw) {
 		return raw
 	}
-	wrapped, err := json.Marshal(map[string]string{"arguments": arguments})
-	if err != nil { // a map of strings always marshals
-		return json.RawMessage("{}")
-	}
+	wrapped, _ := json.Marshal(map[string]string{"arguments": arguments}) // text can always be encoded
 	return wrapped
 }
 
@@ -86,9 +121,6 @@ func Schema(parameters json.RawMessage) json.RawMessage {
 	if !listed {
 		fields["properties"] = json.RawMessage(`{}`)
 	}
-	whole, err := json.Marshal(fields)
-	if err != nil { // its values have just been read
-		return parameters
-	}
+	whole, _ := json.Marshal(fields) // what has been read can be written
 	return whole
 }
