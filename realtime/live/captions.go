@@ -479,8 +479,7 @@ func (c *captions) judge() {
 	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
 		c.goOn()
 	case c.now.Sub(s.touched) >= lag && s.end < c.overlapAt+tail/2: // it had ended
-		c.overlapSince = time.Time{}
-		c.sound.hold(false)
+		c.goOn()
 		c.close(s)
 	case c.now.Sub(s.touched) >= lag:
 		c.cut("turn_detected")
@@ -509,9 +508,7 @@ func (c *captions) cancel() bool {
 // tick closes what is over.
 func (c *captions) tick() {
 	c.judge()
-	if at := c.releaseAt(); !at.IsZero() && !c.now.Before(at) {
-		c.sound.hold(false)
-	}
+	c.release()
 	if u := c.open[user]; u != nil && c.now.Sub(u.touched) >= userGrace {
 		c.close(u)
 	}
@@ -524,46 +521,16 @@ func (c *captions) tick() {
 	}
 }
 
-// releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from
-// its beginning, which comes before its words.
-func (c *captions) releaseAt() time.Time {
+// release ends the silence once the model has paused since its answer was cut off. The next one is heard from its
+// beginning, which comes before its words.
+func (c *captions) release() {
 	s := c.last(voice)
-	if s == nil || c.open[voice] != nil || s.cutAt == 0 {
-		return time.Time{}
+	if s == nil || c.open[voice] != nil || s.cutAt == 0 || !c.overlapSince.IsZero() {
+		return
 	}
-	if !c.overlapSince.IsZero() || !c.sound.holds() {
-		return time.Time{}
+	if c.now.Sub(s.touched) >= voiceGrace {
+		c.sound.hold(false)
 	}
-	return s.touched.Add(voiceGrace)
-}
-
-// deadline is when tick has something to do; zero for never.
-func (c *captions) deadline() (at time.Time) {
-	at = c.releaseAt()
-	if u := c.open[user]; u != nil {
-		at = sooner(at, u.touched.Add(userGrace))
-	}
-	if s := c.open[voice]; s != nil {
-		at = sooner(at, s.touched.Add(voiceGrace))
-		if c.now.After(s.touched.Add(voiceGrace)) {
-			at = sooner(at, c.now.Add(100*time.Millisecond))
-		}
-	}
-	if !c.overlapSince.IsZero() {
-		at = sooner(at, c.overlapSince.Add(overlap))
-		if c.now.After(c.overlapSince.Add(overlap)) {
-			at = sooner(at, c.now.Add(100*time.Millisecond))
-		}
-	}
-	return at
-}
-
-// sooner returns the earlier of two times, of which zero means never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // since counts the user's segments from a time on.

@@ -100,16 +100,6 @@ func (l *lines) mute() bool {
 	return !l.firstBy.IsZero() && !l.now.Before(l.firstBy) && l.captions.last(voice) == nil
 }
 
-func (l *lines) deadline() (at time.Time) {
-	if len(l.waiting) > 0 {
-		at = l.now.Add(200 * time.Millisecond)
-	}
-	if l.captions.last(voice) == nil {
-		at = sooner(at, l.firstBy)
-	}
-	return at
-}
-
 // longer is what a refused append is cut to, in bytes.
 const shorter = maxAppendOther / 2
 

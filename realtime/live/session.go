@@ -89,10 +89,10 @@ func (s *session) speaks() {
 	}
 }
 
-// tick does what is due, and returns how long nothing will be.
-func (s *session) tick() time.Duration {
+// tick does what is due.
+func (s *session) tick() {
 	if !s.started || s.closing {
-		return time.Hour
+		return
 	}
 	s.captions.tick()
 	s.work.tick()
@@ -101,11 +101,6 @@ func (s *session) tick() time.Duration {
 		s.lines.firstBy = time.Time{}
 		s.end(media.StateFailed, "silent")
 	}
-	at := sooner(s.captions.deadline(), sooner(s.work.deadline(), s.lines.deadline()))
-	if at.IsZero() {
-		return time.Hour
-	}
-	return max(at.Sub(s.core.now), time.Millisecond)
 }
 
 // take takes an event, once.
@@ -171,7 +166,7 @@ func (s *session) used(seconds float64) {
 	switch {
 	case seconds > s.seconds && seconds < 1e7:
 		s.seconds, s.advanced = seconds, s.core.now
-		s.core.emit(tree{"type": TypeUsage, "usage": tree{"type": "duration", "seconds": seconds}})
+		s.core.emit(tree{"type": realtime.TypeSessionUsage, "usage": tree{"type": "duration", "seconds": seconds}})
 	case s.started && !s.closing && s.core.now.Sub(s.advanced) >= frozen:
 		s.end(media.StateFailed, "stalled")
 	}
@@ -328,7 +323,7 @@ func (s *session) instruct() {
 		s.lines.append(typeInstruction, "From now on: "+text, "")
 		return
 	}
-	s.core.emit(tree{"type": TypeRenew})
+	s.core.emit(tree{"type": realtime.TypeSessionExpiring})
 }
 
 // toolNews tells the voice what its backend can do now.

@@ -33,13 +33,6 @@ const (
 	typeInstruction = "session.instructions.append"
 )
 
-// TypeUsage and TypeRenew are events that no client gets: how long the session has been billed, in usage, and that it
-// has to be replaced soon.
-const (
-	TypeUsage = realtime.TypeSessionUsage
-	TypeRenew = realtime.TypeSessionExpiring
-)
-
 // event is what a session sends. Fields that an event has not, or in another form, are empty.
 type event struct {
 	Type          string `json:"type"`

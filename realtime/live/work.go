@@ -427,7 +427,7 @@ func (w *work) item(what command, item tree) {
 	w.command(what, tree{"type": typeItem, "item": item})
 	if !w.renewed && (w.bytes > w.most.bytes-reserve || w.items > w.most.items-spareItems) {
 		w.renewed = true
-		w.emit(tree{"type": TypeRenew})
+		w.emit(tree{"type": realtime.TypeSessionExpiring})
 	}
 }
 
@@ -635,29 +635,6 @@ func (w *work) tellAt(t *task) time.Time {
 		return t.news.Add(holdingAgain)
 	}
 	return t.news.Add(holdingAfter)
-}
-
-func (w *work) deadline() (at time.Time) {
-	for _, c := range w.calls {
-		if !c.started && !c.answered {
-			at = sooner(at, c.since.Add(startedAfter))
-		}
-	}
-	for _, b := range w.batches {
-		if !b.done {
-			at = sooner(at, b.touched.Add(stalled))
-		}
-	}
-	for _, t := range w.tasks {
-		at = sooner(at, later(w.tellAt(t), w.now.Add(200*time.Millisecond)))
-	}
-	if w.pending != nil && w.running == nil {
-		at = sooner(at, w.askAt())
-	}
-	if !w.creating.IsZero() {
-		at = sooner(at, w.creating.Add(stalled/6))
-	}
-	return at
 }
 
 // later returns the later of two times.
