@@ -154,7 +154,7 @@ func (c *Client) add(conn *Conn) {
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := encode(tree{
+	body := realtime.Encode(tree{
 		"session":   conn.session.config.creation(c.Backend),
 		"transport": tree{"type": "webrtc", "sdp": offer},
 	})
@@ -319,7 +319,7 @@ func (c *Client) attach(ctx context.Context, id string) (length time.Duration, r
 	}
 	defer func() { _ = socket.CloseNow() }() // it answers no close
 	socket.SetReadLimit(1 << 20)
-	closing := encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
+	closing := realtime.Encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
 	if err := socket.Write(ctx, websocket.MessageText, closing); err != nil {
 		return 0, false, fmt.Errorf("end session: %w", err)
 	}

@@ -300,11 +300,11 @@ func (s *session) configure(ev *realtime.Event) {
 	var change map[string]json.RawMessage
 	_ = json.Unmarshal(ev.Session, &change) // what is of another form changes nothing
 	cfg := &s.config
-	before, instructed := encode(cfg.tools), cfg.instruct
+	before, instructed := realtime.Encode(cfg.tools), cfg.instruct
 	delete(change, "audio") // it is fixed
 	maps.Copy(cfg.session, change)
 	cfg.read()
-	if !bytes.Equal(before, encode(cfg.tools)) && s.backend.Delegate != DelegateChat {
+	if !bytes.Equal(before, realtime.Encode(cfg.tools)) && s.backend.Delegate != DelegateChat {
 		s.core.command(command{}, tree{"type": typeUpdate, "session": tree{"delegation": cfg.delegation(s.backend)}})
 		s.lines.append(typeInstruction, toolNews(cfg.tools), "")
 	}

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -115,14 +114,6 @@ func readLoosely(data []byte, into any) error {
 
 // tree is a JSON object.
 type tree = map[string]any
-
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // of strings, numbers and what was JSON
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
 
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:20]) }
 

@@ -197,7 +197,7 @@ func (w *work) askNext() {
 	w.calls = append(w.calls, c)
 	id := newID("resp_")
 	w.emit(responseCreated(id))
-	item := w.called(id, c, string(encode(tree{"question": a.text})))
+	item := w.called(id, c, string(realtime.Encode(tree{"question": a.text})))
 	done := response(id, spoken, realtime.ResponseCompleted)
 	done["output"] = []tree{item}
 	w.emit(tree{"type": realtime.TypeResponseDone, "response": done})
@@ -405,8 +405,8 @@ func (w *work) reply(c *call, output, eventID string) {
 	item := func(text string) tree {
 		return outputItem(c.id, text)
 	}
-	for len(output) > 0 && len(encode(item(output))) > max(room, spare/4) {
-		over := len(encode(item(output))) - max(room, spare/4)
+	for len(output) > 0 && len(realtime.Encode(item(output))) > max(room, spare/4) {
+		over := len(realtime.Encode(item(output))) - max(room, spare/4)
 		keep := len(strings.TrimSuffix(output, cutNote)) - over - len(cutNote)
 		output = headOf(output, max(keep, 0))
 		if output != "" {
@@ -422,7 +422,7 @@ func (w *work) reply(c *call, output, eventID string) {
 
 // item sends an item to the backend, and counts it.
 func (w *work) item(what command, item tree) {
-	what.bytes = len(encode(item))
+	what.bytes = len(realtime.Encode(item))
 	w.items, w.bytes = w.items+1, w.bytes+what.bytes
 	w.command(what, tree{"type": typeItem, "item": item})
 	if !w.renewed && (w.bytes > w.most.bytes-reserve || w.items > w.most.items-spareItems) {

@@ -117,7 +117,7 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 			refused.Code, refused.Message = ev.Error.Code, ev.Error.Message
 			return fmt.Errorf("await session: %w", refused)
 		}
-		if t := read(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
+		if t := realtime.Tree(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
 			t["type"] = realtime.TypeSessionCreated
 			ev = again(t)[0]
 		}

@@ -1,9 +1,7 @@
 package ws
 
 import (
-	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -38,7 +36,7 @@ func (p *Profile) received(ev realtime.Event) []realtime.Event {
 	if !beta && !isSession && !old && !expires {
 		return []realtime.Event{ev}
 	}
-	t := read(ev.Raw)
+	t := realtime.Tree(ev.Raw)
 	if t == nil {
 		return []realtime.Event{ev}
 	}
@@ -75,11 +73,11 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 	if ev.Type != realtime.TypeSessionUpdate && !(p.Shape.Beta && differsInBeta) {
 		return ev.Raw
 	}
-	t := read(ev.Raw)
+	t := realtime.Tree(ev.Raw)
 	if session, ok := t["session"].(tree); ok {
 		if first {
-			put(session, "audio.input.format", format(p.RateIn))
-			put(session, "audio.output.format", format(p.RateOut))
+			realtime.Put(session, "audio.input.format", format(p.RateIn))
+			realtime.Put(session, "audio.output.format", format(p.RateOut))
 			if p.ModelInSession {
 				session["model"] = model
 			}
@@ -103,7 +101,7 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 			return kind
 		})
 	}
-	return write(t)
+	return realtime.Encode(t)
 }
 
 func format(rate int) tree { return tree{"type": "audio/pcm", "rate": rate} }
@@ -121,7 +119,7 @@ func (s *Shape) sessionTo(session tree) {
 		case strings.HasSuffix(m.Here, "_format"):
 			value = s.PCM
 		}
-		put(session, m.Here, value)
+		realtime.Put(session, m.Here, value)
 	}
 	if s.Beta {
 		for _, name := range unknownInBeta {
@@ -151,7 +149,7 @@ func (s *Shape) sessionFrom(session tree) {
 		case strings.HasSuffix(m.Here, "_format"):
 			value = tree{"type": "audio/pcm"}
 		}
-		put(session, m.OpenAI, value)
+		realtime.Put(session, m.OpenAI, value)
 	}
 	if s.Beta {
 		session["type"] = "realtime"
@@ -227,23 +225,6 @@ func rename(t tree, from, to string, value func(any) any) {
 	}
 }
 
-// put sets the value at a path, and makes the objects around it.
-func put(t tree, path string, value any) {
-	for {
-		group, rest, nested := strings.Cut(path, ".")
-		if !nested {
-			t[path] = value
-			return
-		}
-		inner, ok := t[group].(tree)
-		if !ok {
-			inner = tree{}
-			t[group] = inner
-		}
-		t, path = inner, rest
-	}
-}
-
 // take removes the value at a path.
 func take(t tree, path string) (value any, ok bool) {
 	for {
@@ -261,26 +242,9 @@ func take(t tree, path string) (value any, ok bool) {
 	}
 }
 
-func read(raw []byte) (t tree) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // numbers stay as they are written
-	if d.Decode(&t) != nil {
-		return nil
-	}
-	return t
-}
-
-func write(t tree) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(t) // it was JSON
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
 // again reads what was changed.
 func again(t tree) []realtime.Event {
-	ev, err := realtime.Decode(write(t))
+	ev, err := realtime.Decode(realtime.Encode(t))
 	if err != nil {
 		return nil
 	}
