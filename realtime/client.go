@@ -247,9 +247,9 @@ func ReadAPIError(res *http.Response, key string) *APIError {
 		e.Param = w.Error.Param
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
-	e.Message = cutBytes(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
+	e.Message = HeadOf(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
 	for _, name := range []*string{&e.Type, &e.Code, &e.Param} {
-		*name = cutBytes(withoutKey(*name, key), maxName)
+		*name = HeadOf(withoutKey(*name, key), maxName)
 	}
 	return e
 }
@@ -366,8 +366,8 @@ func looksLikeSDP(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("v=0")) && bytes.Contains(b, []byte("\nm="))
 }
 
-// cutBytes shortens s to at most limit bytes, never inside a character.
-func cutBytes(s string, limit int) string {
+// HeadOf shortens s to at most limit bytes, never inside a character.
+func HeadOf(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -2,6 +2,8 @@ package live
 
 import (
 	"time"
+
+	"voicebridge/realtime"
 )
 
 // Times of what the model is to say.
@@ -106,7 +108,7 @@ const shorter = maxAppendOther / 2
 // refused sends what was too long again, in shorter parts.
 func (l *lines) refused(kind, text, delegation string) {
 	for text != "" {
-		part := headOf(text, shorter)
+		part := realtime.HeadOf(text, shorter)
 		text = text[len(part):]
 		l.command(command{kind: sentShort}, tree{"type": kind, "delegation_id": orNull(delegation), "content": part})
 	}

@@ -39,14 +39,14 @@ type session struct {
 	reason   string
 	seconds  float64
 	advanced time.Time // when that grew last
-	seen     map[string]bool
+	seen     seen
 	typed    bool // a text of the user waits for response.create
 }
 
 // init makes the parts. sound is that of the connection.
 func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
 	s.backend, s.config = backend, cfg
-	s.final, s.seen = media.StateClosed, make(map[string]bool)
+	s.final, s.seen = media.StateClosed, make(seen)
 	s.log = log
 
 	k := &s.core
@@ -54,7 +54,7 @@ func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sou
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
 	s.work = work{
-		core: k, captions: &s.captions, lines: &s.lines, seen: make(map[string]bool),
+		core: k, captions: &s.captions, lines: &s.lines, seen: make(seen),
 		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
 	}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
@@ -105,13 +105,9 @@ func (s *session) tick() {
 
 // take takes an event, once.
 func (s *session) take(ev *event) {
-	if ev.EventID != "" && s.seen[ev.EventID] {
+	if ev.EventID != "" && !s.seen.first(ev.EventID) {
 		return
 	}
-	if len(s.seen) > maxSeen {
-		clear(s.seen)
-	}
-	s.seen[ev.EventID] = ev.EventID != ""
 	switch ev.Type {
 	case typeStarted:
 		s.start(ev)
@@ -335,5 +331,5 @@ func toolNews(tools []tree) string {
 	if len(names) == 0 {
 		return "Your backend has no functions any more."
 	}
-	return headOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
+	return realtime.HeadOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
 }

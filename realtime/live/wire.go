@@ -169,7 +169,7 @@ func pieceLength(text string) int {
 	if len(text) <= limit {
 		return len(text)
 	}
-	head := headOf(text, limit)
+	head := realtime.HeadOf(text, limit)
 	for _, ends := range []string{".!?。！？\n", ",;:、，；：", " \t"} {
 		if at := strings.LastIndexAny(head, ends); at > limit/3 {
 			_, size := utf8.DecodeRuneInString(head[at:])
@@ -225,16 +225,9 @@ func input(history []Message) []tree {
 
 func cut(m Message) Message {
 	if len(m.Text) > maxHistoryText {
-		m.Text = headOf(m.Text, maxHistoryText) + " […]"
+		m.Text = realtime.HeadOf(m.Text, maxHistoryText) + " […]"
 	}
 	return m
-}
-
-func headOf(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "")
 }
 
 // notSupported is the error about what a session cannot do.

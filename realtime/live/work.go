@@ -65,7 +65,7 @@ type work struct {
 
 	batches []*batch
 	calls   []*call // without a result
-	seen    map[string]bool
+	seen    seen
 	tasks   []*task
 	// creating is when the backend was asked to go on, zero once it does.
 	creating time.Time
@@ -99,22 +99,25 @@ type ask struct {
 // maxSeen is how many ids are remembered against repeats.
 const maxSeen = 4096
 
+// seen are the ids that have come.
+type seen map[string]bool
+
 // first reports whether an id is a new one.
-func (w *work) first(id string) bool {
-	if id == "" || w.seen[id] {
+func (s seen) first(id string) bool {
+	if id == "" || s[id] {
 		return false
 	}
-	if len(w.seen) >= maxSeen {
-		clear(w.seen)
+	if len(s) >= maxSeen {
+		clear(s)
 	}
-	w.seen[id] = true
+	s[id] = true
 	return true
 }
 
 // delegated takes session.delegation.created.
 func (w *work) delegated(ev *event) {
 	id := ev.Delegation.ID
-	if !w.first("delegation " + id) {
+	if !w.seen.first("delegation " + id) {
 		return
 	}
 	w.begin(id)
@@ -274,7 +277,7 @@ func (w *work) responding(delegation string, e *backendEvent) *batch {
 	if b.id == "" {
 		b.id = newID("resp_")
 	}
-	if !w.first("response " + b.id) {
+	if !w.seen.first("response " + b.id) {
 		b.done = true // it is over, and this comes late
 		return b
 	}
@@ -320,7 +323,7 @@ func (w *work) calledBy(b *batch, e *backendEvent) {
 	if b == nil {
 		b = w.responding("", &backendEvent{})
 	}
-	if !w.first("call " + b.id + " " + e.Item.CallID) {
+	if !w.seen.first("call " + b.id + " " + e.Item.CallID) {
 		return
 	}
 	c := &call{id: e.Item.CallID, name: e.Item.Name, batch: b, since: w.now}
@@ -408,7 +411,7 @@ func (w *work) reply(c *call, output, eventID string) {
 	for len(output) > 0 && len(realtime.Encode(item(output))) > max(room, spare/4) {
 		over := len(realtime.Encode(item(output))) - max(room, spare/4)
 		keep := len(strings.TrimSuffix(output, cutNote)) - over - len(cutNote)
-		output = headOf(output, max(keep, 0))
+		output = realtime.HeadOf(output, max(keep, 0))
 		if output != "" {
 			output += cutNote
 		}
@@ -580,7 +583,7 @@ func (w *work) missing(message string) {
 	w.typed = true // it is asked again when they are answered
 	for _, id := range calls.FindAllString(message, -1) {
 		waits := func(c *call) bool { return c.id == id && !c.answered }
-		if slices.ContainsFunc(w.calls, waits) || !w.first("missing "+id) {
+		if slices.ContainsFunc(w.calls, waits) || !w.seen.first("missing "+id) {
 			continue
 		}
 		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, outputItem(id, lostText))

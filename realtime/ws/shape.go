@@ -27,6 +27,8 @@ var betaNames = map[string]string{
 // betaContent are the names of an assistant's contents before general availability, and what they are now.
 var betaContent = map[string]string{"text": realtime.ContentOutputText, "audio": realtime.ContentOutputAudio}
 
+var contentInBeta = map[string]string{realtime.ContentOutputText: "text", realtime.ContentOutputAudio: "audio"}
+
 // received returns the events of OpenAI's API that say what an upstream's event says, mostly the same bytes.
 func (p *Profile) received(ev realtime.Event) []realtime.Event {
 	name, beta := betaNames[ev.Type]
@@ -50,7 +52,7 @@ func (p *Profile) received(ev realtime.Event) []realtime.Event {
 		}
 	}
 	if p.Shape.Beta {
-		itemFrom(t["item"])
+		contents(t["item"], betaContent)
 		responseFrom(t["response"])
 	}
 	events := again(t)
@@ -88,19 +90,14 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 		p.Shape.sessionTo(session)
 	}
 	if response, ok := t["response"].(tree); ok {
-		rename(response, "output_modalities", "modalities", toModalities)
-		rename(response, "max_output_tokens", "max_response_output_tokens", same)
+		if v, ok := take(response, "output_modalities"); ok {
+			response["modalities"] = modalities(v, "text", "audio")
+		}
+		if v, ok := take(response, "max_output_tokens"); ok {
+			response["max_response_output_tokens"] = v
+		}
 	}
-	if item, ok := t["item"].(tree); ok && item["role"] == "assistant" {
-		contents(item, func(kind string) string {
-			for was, is := range betaContent {
-				if is == kind {
-					return was
-				}
-			}
-			return kind
-		})
-	}
+	contents(t["item"], contentInBeta)
 	return realtime.Encode(t)
 }
 
@@ -115,7 +112,7 @@ func (s *Shape) sessionTo(session tree) {
 		}
 		switch {
 		case m.Here == "modalities":
-			value = toModalities(value)
+			value = modalities(value, "text", "audio")
 		case strings.HasSuffix(m.Here, "_format"):
 			value = s.PCM
 		}
@@ -145,7 +142,7 @@ func (s *Shape) sessionFrom(session tree) {
 		}
 		switch {
 		case m.Here == "modalities":
-			value = fromModalities(value)
+			value = modalities(value, "audio")
 		case strings.HasSuffix(m.Here, "_format"):
 			value = tree{"type": "audio/pcm"}
 		}
@@ -167,61 +164,41 @@ func (s *Shape) sessionFrom(session tree) {
 }
 
 // toModalities writes modalities as they were before general availability: sound never came without its words.
-func toModalities(v any) any {
+// modalities returns those of a session or response; where they have audio, as the other side says it.
+func modalities(v any, audio ...any) any {
 	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
-		return []any{"text", "audio"}
+		return audio
 	}
 	return v
 }
-
-func fromModalities(v any) any {
-	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
-		return []any{"audio"}
-	}
-	return v
-}
-
-func same(v any) any { return v }
 
 func responseFrom(v any) {
 	response, ok := v.(tree)
 	if !ok {
 		return
 	}
-	rename(response, "modalities", "output_modalities", fromModalities)
+	if v, ok := take(response, "modalities"); ok {
+		response["output_modalities"] = modalities(v, "audio")
+	}
 	output, _ := response["output"].([]any)
 	for _, item := range output {
-		itemFrom(item)
+		contents(item, betaContent)
 	}
 }
 
-func itemFrom(v any) {
-	if item, ok := v.(tree); ok && item["role"] == "assistant" {
-		contents(item, func(kind string) string {
-			if is, ok := betaContent[kind]; ok {
-				return is
-			}
-			return kind
-		})
+// contents renames the types of the contents of the assistant's items.
+func contents(v any, names map[string]string) {
+	item, _ := v.(tree)
+	if item["role"] != "assistant" {
+		return
 	}
-}
-
-// contents renames the types of an item's contents.
-func contents(item tree, name func(string) string) {
 	list, _ := item["content"].([]any)
 	for _, content := range list {
-		if content, ok := content.(tree); ok {
-			if kind, ok := content["type"].(string); ok {
-				content["type"] = name(kind)
-			}
+		content, _ := content.(tree)
+		kind, _ := content["type"].(string)
+		if name, ok := names[kind]; ok {
+			content["type"] = name
 		}
-	}
-}
-
-func rename(t tree, from, to string, value func(any) any) {
-	if v, ok := t[from]; ok {
-		delete(t, from)
-		t[to] = value(v)
 	}
 }
 
