@@ -306,17 +306,10 @@ func callForm(offer string, session []byte) (body []byte, contentType string, er
 		h := textproto.MIMEHeader{}
 		h.Set("Content-Disposition", `form-data; name="`+part.name+`"`)
 		h.Set("Content-Type", part.contentType)
-		p, err := w.CreatePart(h)
-		if err != nil {
-			return nil, "", err
-		}
-		if _, err := io.WriteString(p, part.data); err != nil {
-			return nil, "", err
-		}
+		p, _ := w.CreatePart(h) // into memory, which takes everything
+		_, _ = io.WriteString(p, part.data)
 	}
-	if err := w.Close(); err != nil {
-		return nil, "", err
-	}
+	_ = w.Close()
 	return buf.Bytes(), w.FormDataContentType(), nil
 }
 

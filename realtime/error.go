@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 )
 
@@ -18,15 +19,10 @@ type Error struct {
 
 // Error returns the code and the message, as far as there are any, else the type.
 func (e *Error) Error() string {
-	switch {
-	case e.Code != "" && e.Message != "":
+	if e.Code != "" && e.Message != "" {
 		return e.Code + ": " + e.Message
-	case e.Message != "":
-		return e.Message
-	case e.Code != "":
-		return e.Code
 	}
-	return e.Type
+	return cmp.Or(e.Message, e.Code, e.Type)
 }
 
 // Fatal reports whether no event and no new session can succeed until somebody changes the account or the key. After

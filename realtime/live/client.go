@@ -193,18 +193,16 @@ func (c *Client) post(ctx context.Context, address string, body []byte, user str
 func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
 	go func() {
 		select {
 		case <-ending:
-		case <-done:
+		case <-ctx.Done():
 			return
 		}
 		select {
 		case <-time.After(endingGrace):
 			cancel()
-		case <-done:
+		case <-ctx.Done():
 		}
 	}()
 	u, err := c.endOf(ctx, conn)
