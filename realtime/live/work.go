@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -225,10 +226,8 @@ func (w *work) called(responseID string, c *call, arguments string) tree {
 		"id": newID("item_"), "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": "completed",
 		"call_id": c.id, "name": c.name, "arguments": arguments,
 	}
-	begun := tree{
-		"id": item["id"], "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": "in_progress",
-		"call_id": c.id, "name": c.name, "arguments": "",
-	}
+	begun := maps.Clone(item)
+	begun["status"], begun["arguments"] = "in_progress", ""
 	w.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": responseID, "output_index": 0, "item": begun})
 	before := w.captions.lastItem
 	w.captions.lastItem, _ = item["id"].(string)
