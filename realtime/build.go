@@ -17,18 +17,10 @@ type clientEvent struct {
 	AudioEndMS     *int64 `json:"audio_end_ms,omitempty"`
 }
 
-func (e clientEvent) bytes() []byte {
-	b, err := marshal(e)
-	if err != nil {
-		panic("realtime: encode " + e.Type + ": " + err.Error())
-	}
-	return b
-}
-
 // ItemCreate builds conversation.item.create. previousItemID is empty (append), "root" (put first) or the id of an
 // existing item.
 func ItemCreate(eventID string, item Item, previousItemID string) []byte {
-	return clientEvent{Type: TypeItemCreate, EventID: eventID, PreviousItemID: previousItemID, Item: &item}.bytes()
+	return Encode(clientEvent{Type: TypeItemCreate, EventID: eventID, PreviousItemID: previousItemID, Item: &item})
 }
 
 // FunctionCallOutput builds the conversation.item.create that answers a function call. output is text for the model,
@@ -39,45 +31,45 @@ func FunctionCallOutput(eventID, itemID, callID, output string) []byte {
 
 // SessionUpdate builds session.update with a session object, which is not read: with its tools it is large.
 func SessionUpdate(eventID string, session json.RawMessage) []byte {
-	event := clientEvent{Type: TypeSessionUpdate, EventID: eventID}.bytes()
+	event := Encode(clientEvent{Type: TypeSessionUpdate, EventID: eventID})
 	return slices.Concat(event[:len(event)-1], []byte(`,"session":`), session, []byte("}"))
 }
 
 // ResponseCreate builds response.create without overrides.
 func ResponseCreate(eventID string) []byte {
-	return clientEvent{Type: TypeResponseCreate, EventID: eventID}.bytes()
+	return Encode(clientEvent{Type: TypeResponseCreate, EventID: eventID})
 }
 
 // ItemDelete builds conversation.item.delete.
 func ItemDelete(eventID, itemID string) []byte {
-	return clientEvent{Type: TypeItemDelete, EventID: eventID, ItemID: itemID}.bytes()
+	return Encode(clientEvent{Type: TypeItemDelete, EventID: eventID, ItemID: itemID})
 }
 
 // ItemTruncate builds conversation.item.truncate for the first content part: audioEndMS of its audio were heard.
 func ItemTruncate(eventID, itemID string, audioEndMS int64) []byte {
 	e := clientEvent{Type: TypeItemTruncate, EventID: eventID, ItemID: itemID}
 	e.ContentIndex, e.AudioEndMS = new(0), &audioEndMS
-	return e.bytes()
+	return Encode(e)
 }
 
 // ResponseCancel builds response.cancel; an empty responseID means the active response of the conversation.
 func ResponseCancel(eventID, responseID string) []byte {
-	return clientEvent{Type: TypeResponseCancel, EventID: eventID, ResponseID: responseID}.bytes()
+	return Encode(clientEvent{Type: TypeResponseCancel, EventID: eventID, ResponseID: responseID})
 }
 
 // OutputAudioBufferClear builds output_audio_buffer.clear (WebRTC only).
 func OutputAudioBufferClear(eventID string) []byte {
-	return clientEvent{Type: TypeOutputBufferClear, EventID: eventID}.bytes()
+	return Encode(clientEvent{Type: TypeOutputBufferClear, EventID: eventID})
 }
 
 // InputAudioBufferCommit builds input_audio_buffer.commit.
 func InputAudioBufferCommit(eventID string) []byte {
-	return clientEvent{Type: TypeInputCommit, EventID: eventID}.bytes()
+	return Encode(clientEvent{Type: TypeInputCommit, EventID: eventID})
 }
 
 // InputAudioBufferClear builds input_audio_buffer.clear.
 func InputAudioBufferClear(eventID string) []byte {
-	return clientEvent{Type: TypeInputClear, EventID: eventID}.bytes()
+	return Encode(clientEvent{Type: TypeInputClear, EventID: eventID})
 }
 
 // ErrorEvent builds the server event "error". eventID is the event's own id; e.EventID is the id of the client event
@@ -86,13 +78,9 @@ func ErrorEvent(eventID string, e Error) []byte {
 	if e.Type == "" {
 		e.Type = "invalid_request_error"
 	}
-	b, err := marshal(struct {
+	return Encode(struct {
 		Type    string `json:"type"`
 		EventID string `json:"event_id"`
 		Error   Error  `json:"error"`
 	}{TypeError, eventID, e})
-	if err != nil {
-		panic("realtime: encode error: " + err.Error()) // strings only: cannot happen
-	}
-	return b
 }

@@ -114,7 +114,7 @@ func (c *Client) CreateCall(ctx context.Context, offer string, session []byte) (
 		}
 		address += separator + "dcid=" + strconv.Itoa(c.DataChannel)
 	}
-	res, err := c.post(ctx, address, contentType, body)
+	res, err := c.Post(ctx, address, contentType, body)
 	if err != nil {
 		return Call{}, fmt.Errorf("create call: %w", err)
 	}
@@ -169,7 +169,7 @@ func (c *Client) Hangup(ctx context.Context, callID string) error {
 func (c *Client) hangup(ctx context.Context, callID string) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.Timeout, defaultTimeout))
 	defer cancel()
-	res, err := c.post(ctx, c.address("/"+url.PathEscape(callID)+"/hangup"), "", nil)
+	res, err := c.Post(ctx, c.address("/"+url.PathEscape(callID)+"/hangup"), "", nil)
 	if err != nil {
 		return true, err
 	}
@@ -193,7 +193,8 @@ func (c *Client) address(below string) string {
 	return address
 }
 
-func (c *Client) post(ctx context.Context, address, contentType string, body []byte) (*http.Response, error) {
+// Post sends a request with the key, and follows no redirect.
+func (c *Client) Post(ctx context.Context, address, contentType string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -211,16 +212,19 @@ func (c *Client) post(ctx context.Context, address, contentType string, body []b
 	if c.SafetyIdentifier != "" {
 		req.Header.Set("OpenAI-Safety-Identifier", c.SafetyIdentifier)
 	}
-	client := http.Client{}
-	if c.HTTP != nil {
-		client = *c.HTTP
-	}
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	res, err := client.Do(req)
+	res, err := NoRedirects(c.HTTP).Do(req)
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		e.URL, _, _ = strings.Cut(e.URL, "?") // the rest may hold a key
 	}
 	return res, err
+}
+
+// NoRedirects returns a copy of a client, or of the default one for nil, that follows no redirect: a key is for one
+// address, and a call must be created once.
+func NoRedirects(client *http.Client) *http.Client {
+	own := *cmp.Or(client, &http.Client{})
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &own
 }
 
 // ReadAPIError makes an APIError from a response, whatever its body. The key is cut out of it.
@@ -243,9 +247,9 @@ func ReadAPIError(res *http.Response, key string) *APIError {
 		e.Param = w.Error.Param
 		e.Message = cmp.Or(w.Error.Message, string(w.Message), string(w.Detail), "it gives no reason")
 	}
-	e.Message = cutBytes(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
+	e.Message = HeadOf(withoutKey(e.Message, key), maxMessage) // cut last: even half a key is a leak
 	for _, name := range []*string{&e.Type, &e.Code, &e.Param} {
-		*name = cutBytes(withoutKey(*name, key), maxName)
+		*name = HeadOf(withoutKey(*name, key), maxName)
 	}
 	return e
 }
@@ -302,17 +306,10 @@ func callForm(offer string, session []byte) (body []byte, contentType string, er
 		h := textproto.MIMEHeader{}
 		h.Set("Content-Disposition", `form-data; name="`+part.name+`"`)
 		h.Set("Content-Type", part.contentType)
-		p, err := w.CreatePart(h)
-		if err != nil {
-			return nil, "", err
-		}
-		if _, err := io.WriteString(p, part.data); err != nil {
-			return nil, "", err
-		}
+		p, _ := w.CreatePart(h) // into memory, which takes everything
+		_, _ = io.WriteString(p, part.data)
 	}
-	if err := w.Close(); err != nil {
-		return nil, "", err
-	}
+	_ = w.Close()
 	return buf.Bytes(), w.FormDataContentType(), nil
 }
 
@@ -362,8 +359,8 @@ func looksLikeSDP(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("v=0")) && bytes.Contains(b, []byte("\nm="))
 }
 
-// cutBytes shortens s to at most limit bytes, never inside a character.
-func cutBytes(s string, limit int) string {
+// HeadOf shortens s to at most limit bytes, never inside a character.
+func HeadOf(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -2,6 +2,7 @@ package realtime
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 )
 
@@ -18,15 +19,10 @@ type Error struct {
 
 // Error returns the code and the message, as far as there are any, else the type.
 func (e *Error) Error() string {
-	switch {
-	case e.Code != "" && e.Message != "":
+	if e.Code != "" && e.Message != "" {
 		return e.Code + ": " + e.Message
-	case e.Message != "":
-		return e.Message
-	case e.Code != "":
-		return e.Code
 	}
-	return e.Type
+	return cmp.Or(e.Message, e.Code, e.Type)
 }
 
 // Fatal reports whether no event and no new session can succeed until somebody changes the account or the key. After
@@ -40,22 +36,19 @@ func (e *Error) Fatal() bool {
 	return e.Type == "insufficient_quota"
 }
 
-// errorWire is the JSON form; every field accepts any JSON value.
-type errorWire struct {
-	Type    loose `json:"type"`
-	Code    loose `json:"code"`
-	Message loose `json:"message"`
-	Param   loose `json:"param"`
-	EventID loose `json:"event_id"`
-}
-
 // UnmarshalJSON accepts an object, or a string, which becomes the message.
 func (e *Error) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		*e = Error{}
 		return json.Unmarshal(b, &e.Message)
 	}
-	var w errorWire
+	var w struct {
+		Type    loose `json:"type"`
+		Code    loose `json:"code"`
+		Message loose `json:"message"`
+		Param   loose `json:"param"`
+		EventID loose `json:"event_id"`
+	}
 	if err := json.Unmarshal(b, &w); err != nil {
 		return err
 	}
@@ -88,18 +81,7 @@ type loose string
 
 // UnmarshalJSON never fails on valid JSON.
 func (l *loose) UnmarshalJSON(b []byte) error {
-	switch {
-	case bytes.Equal(b, []byte("null")):
-		*l = ""
-	case len(b) > 0 && b[0] == '"':
-		var s string
-		if err := json.Unmarshal(b, &s); err != nil {
-			return err
-		}
-		*l = loose(s)
-	default:
-		*l = loose(b)
-	}
+	*l = loose(looseText(b))
 	return nil
 }
 
@@ -123,4 +105,13 @@ func marshal(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// Encode is marshal for what can be written as JSON: it panics if a value cannot.
+func Encode(v any) []byte {
+	b, err := marshal(v)
+	if err != nil {
+		panic("realtime: encode: " + err.Error())
+	}
+	return b
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -63,103 +64,106 @@ func Decode(raw []byte) (Event, error) {
 	if d.ev.Type == "" {
 		return Event{}, ErrNoType
 	}
-	if d.wrong != 0 {
+	if len(d.wrong) > 0 {
 		return Event{
 			Type: d.ev.Type, EventID: d.ev.EventID, Raw: raw,
-			Malformed: fmt.Errorf("decode event %s: field %s has an unexpected type", d.ev.Type, d.firstWrong()),
+			Malformed: fmt.Errorf("decode event %s: field %s has an unexpected type", d.ev.Type, d.wrong[0]),
 		}, nil
 	}
 	return d.ev, nil
 }
 
-// decoder fills an Event. wrong has one bit for each known field, set if its last value had the wrong
-// type.
+// decoder fills an Event. wrong names the known fields whose last value had the wrong type.
 type decoder struct {
 	ev    Event
-	wrong uint32
+	wrong []string
 }
 
-// fieldNames lists the known fields; the index is the bit in decoder.wrong.
-var fieldNames = [...]string{
-	"type", "event_id", "item_id", "previous_item_id", "response_id", "call_id", "name",
-	"delta", "transcript", "text", "content_index", "audio_start_ms", "audio_end_ms",
-	"item", "response", "session", "usage", "part", "error",
-}
-
-func (d *decoder) firstWrong() string {
-	for i, name := range fieldNames {
-		if d.wrong&(1<<i) != 0 {
-			return name
-		}
-	}
-	return ""
-}
-
-// keep stores a value, which is JSON text. It returns no error.
-func (d *decoder) keep(key string, val []byte) error {
-	var field int
-	ok := true
+// field returns where the value of a known field goes, but for its type; nil for others.
+func (e *Event) field(key string) any {
 	switch key {
-	case "type":
-		// A type that is not a string leaves the event without one, which is reported as ErrNoType, never as a
-		// malformed field.
-		d.ev.Type = ""
-		if val[0] == '"' {
-			d.ev.Type = unquoted(val)
-		}
 	case "event_id":
-		field, ok = 1, setString(&d.ev.EventID, val)
+		return &e.EventID
 	case "item_id":
-		field, ok = 2, setString(&d.ev.ItemID, val)
+		return &e.ItemID
 	case "previous_item_id":
-		d.ev.HasPrevious = true
-		field, ok = 3, setString(&d.ev.PreviousItemID, val)
+		return &e.PreviousItemID
 	case "response_id":
-		field, ok = 4, setString(&d.ev.ResponseID, val)
+		return &e.ResponseID
 	case "call_id":
-		field, ok = 5, setString(&d.ev.CallID, val)
+		return &e.CallID
 	case "name":
-		field, ok = 6, setString(&d.ev.Name, val)
+		return &e.Name
 	case "delta":
-		field, ok = 7, setString(&d.ev.Delta, val)
+		return &e.Delta
 	case "transcript":
-		field, ok = 8, setString(&d.ev.Transcript, val)
+		return &e.Transcript
 	case "text":
-		field, ok = 9, setString(&d.ev.Text, val)
+		return &e.Text
 	case "content_index":
-		field, ok = 10, setInt(&d.ev.ContentIndex, val)
+		return &e.ContentIndex
 	case "audio_start_ms":
-		field, ok = 11, setInt(&d.ev.AudioStartMS, val)
+		return &e.AudioStartMS
 	case "audio_end_ms":
-		field, ok = 12, setInt(&d.ev.AudioEndMS, val)
+		return &e.AudioEndMS
 	case "item":
-		field, ok = 13, setObject(&d.ev.Item, val)
+		return &e.Item
 	case "response":
-		field, ok = 14, setObject(&d.ev.Response, val)
+		return &e.Response
 	case "session":
-		field, ok = 15, setObject(&d.ev.Session, val)
+		return &e.Session
 	case "usage":
-		field, ok = 16, setObject(&d.ev.Usage, val)
+		return &e.Usage
 	case "part":
-		field, ok = 17, setObject(&d.ev.Part, val)
+		return &e.Part
 	case "error":
-		field, ok = 18, setError(&d.ev.Error, val)
-	default:
-		return nil
-	}
-	if ok {
-		d.wrong &^= 1 << field
-	} else {
-		d.wrong |= 1 << field
+		return &e.Error
 	}
 	return nil
 }
 
-func setString(dst *string, val []byte) bool {
-	*dst = ""
-	if val[0] == '"' {
-		*dst = unquoted(val)
-		return true
+// keep stores a value, which is JSON text. It returns no error.
+func (d *decoder) keep(key string, val []byte) error {
+	switch dst := d.ev.field(key); {
+	case key == "type":
+		// A type that is not a string leaves the event without one, which is reported as ErrNoType, never as a
+		// malformed field.
+		store(&d.ev.Type, val)
+	case dst != nil:
+		d.ev.HasPrevious = d.ev.HasPrevious || key == "previous_item_id"
+		d.wrong = slices.DeleteFunc(d.wrong, func(name string) bool { return name == key })
+		if !store(dst, val) {
+			d.wrong = append(d.wrong, key)
+		}
+	}
+	return nil
+}
+
+// store stores a value, which is JSON text, and reports whether it was null or of the type of its field.
+func store(dst any, val []byte) bool {
+	switch dst := dst.(type) {
+	case *string:
+		*dst = ""
+		if val[0] == '"' {
+			*dst = unquoted(val)
+			return true
+		}
+	case *int:
+		return setInt(dst, val)
+	case *int64:
+		return setInt(dst, val)
+	case *json.RawMessage:
+		*dst = nil
+		if val[0] == '{' {
+			*dst = val
+			return true
+		}
+	case **Error:
+		*dst = nil
+		if val[0] == '"' || val[0] == '{' {
+			*dst = new(Error)
+			return json.Unmarshal(val, *dst) == nil
+		}
 	}
 	return isNull(val)
 }
@@ -180,29 +184,4 @@ func setInt[T int | int64](dst *T, val []byte) bool {
 	}
 	*dst = T(f)
 	return true
-}
-
-func setObject(dst *json.RawMessage, val []byte) bool {
-	*dst = nil
-	if val[0] == '{' {
-		*dst = json.RawMessage(val)
-		return true
-	}
-	return isNull(val)
-}
-
-func setError(dst **Error, val []byte) bool {
-	*dst = nil
-	switch {
-	case isNull(val):
-		return true
-	case val[0] == '"' || val[0] == '{':
-		e := new(Error)
-		if err := json.Unmarshal(val, e); err != nil {
-			return false
-		}
-		*dst = e
-		return true
-	}
-	return false
 }

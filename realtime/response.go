@@ -59,7 +59,7 @@ func (s *StatusDetails) UnmarshalJSON(b []byte) error {
 	}
 	s.Type, s.Reason = string(w.Type), string(w.Reason)
 	if len(w.Error) > 0 {
-		setError(&s.Error, w.Error)
+		store(&s.Error, w.Error)
 	}
 	return nil
 }

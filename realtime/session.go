@@ -1,8 +1,10 @@
 package realtime
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // Tool declares one function that the model may call.
@@ -97,4 +99,31 @@ func Member(raw json.RawMessage, path ...string) json.RawMessage {
 		raw = found
 	}
 	return raw
+}
+
+// Tree reads an object, with its numbers as they are written; nil if it is none.
+func Tree(raw []byte) (object map[string]any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&object) != nil {
+		return nil
+	}
+	return object
+}
+
+// Put sets a value in an object by the path of its name, like audio.input.format, and makes the objects on the way.
+func Put(object map[string]any, path string, value any) {
+	for {
+		group, rest, nested := strings.Cut(path, ".")
+		if !nested {
+			object[path] = value
+			return
+		}
+		inner, ok := object[group].(map[string]any)
+		if !ok {
+			inner = make(map[string]any)
+			object[group] = inner
+		}
+		object, path = inner, rest
+	}
 }

@@ -47,30 +47,13 @@ func (f Field) collect(into Settings, at string, raw []byte, take func(path stri
 }
 
 // Encode returns the session object. It panics if a value is not JSON.
-func (s Settings) Encode() json.RawMessage {
-	raw, err := s.MarshalJSON()
-	if err != nil {
-		panic("realtime: encode session: " + err.Error())
-	}
-	return raw
-}
+func (s Settings) Encode() json.RawMessage { return Encode(s) }
 
 // MarshalJSON writes the session object.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	session := map[string]any{}
 	for _, path := range slices.Sorted(maps.Keys(s)) {
-		o, name := session, path
-		for {
-			group, rest, nested := strings.Cut(name, ".")
-			if !nested {
-				break
-			}
-			if o[group] == nil {
-				o[group] = map[string]any{}
-			}
-			o, name = o[group].(map[string]any), rest
-		}
-		o[name] = s[path]
+		Put(session, path, s[path])
 	}
 	return marshal(session)
 }

@@ -267,10 +267,7 @@ func (c *captions) begin(of side, f fragment) *segment {
 
 func (c *captions) beginUtterance(s *segment, before string) {
 	c.emit(tree{"type": realtime.TypeInputSpeechStarted, "audio_start_ms": s.start.Milliseconds(), "item_id": s.id})
-	c.announce(before, tree{
-		"id": s.id, "object": "realtime.item", "type": "message", "status": "in_progress", "role": "user",
-		"content": []tree{{"type": "input_audio", "transcript": nil}},
-	})
+	c.announce(before, s.item("in_progress", nil))
 	if c.speaking() {
 		c.overlaps(s.start)
 	}
@@ -307,7 +304,7 @@ func (c *captions) beginAnswer(s *segment, before string) {
 	c.sound.hold(false)
 	c.sound.answers.Store(true)
 	c.emit(responseCreated(s.response))
-	item := answerItem(s, "in_progress")
+	item := s.item("in_progress", s.text(0))
 	item["content"] = []tree{}
 	c.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": s.response, "output_index": 0, "item": item})
 	c.announce(before, item)
@@ -332,10 +329,15 @@ func responseCreated(id string) tree {
 	return tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)}
 }
 
-func answerItem(s *segment, status string) tree {
+// item is the message that a segment is, with its transcript or null.
+func (s *segment) item(status string, transcript any) tree {
+	role, kind := "user", "input_audio"
+	if s.side == voice {
+		role, kind = "assistant", "output_audio"
+	}
 	return tree{
-		"id": s.id, "object": "realtime.item", "type": "message", "status": status, "role": "assistant",
-		"content": []tree{{"type": "output_audio", "transcript": s.text(0)}},
+		"id": s.id, "object": "realtime.item", "type": "message", "status": status, "role": role,
+		"content": []tree{{"type": kind, "transcript": transcript}},
 	}
 }
 
@@ -399,10 +401,9 @@ func (c *captions) close(s *segment) {
 		c.emit(tree{
 			"type": realtime.TypeTranscriptionCompleted, "item_id": s.id, "content_index": 0, "transcript": text,
 		})
-		c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": tree{
-			"id": s.id, "object": "realtime.item", "type": "message", "status": "completed", "role": "user",
-			"content": []tree{{"type": "input_audio", "transcript": text}},
-		}})
+		c.emit(tree{
+			"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": s.item("completed", text),
+		})
 		return
 	}
 	if !c.delegates() {
@@ -417,7 +418,7 @@ func (c *captions) endAnswer(s *segment, status, reason string) {
 	if reason != "" {
 		itemStatus = "incomplete"
 	}
-	item := answerItem(s, itemStatus)
+	item := s.item(itemStatus, s.text(0))
 	c.emit(c.part(s, realtime.TypeAudioTranscriptDone, tree{"transcript": s.text(0)}))
 	c.emit(c.part(s, realtime.TypeContentPartDone, tree{"part": tree{"type": "audio", "transcript": s.text(0)}}))
 	c.emit(tree{"type": realtime.TypeOutputItemDone, "response_id": s.response, "output_index": 0, "item": item})
@@ -479,8 +480,7 @@ func (c *captions) judge() {
 	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
 		c.goOn()
 	case c.now.Sub(s.touched) >= lag && s.end < c.overlapAt+tail/2: // it had ended
-		c.overlapSince = time.Time{}
-		c.sound.hold(false)
+		c.goOn()
 		c.close(s)
 	case c.now.Sub(s.touched) >= lag:
 		c.cut("turn_detected")
@@ -509,9 +509,7 @@ func (c *captions) cancel() bool {
 // tick closes what is over.
 func (c *captions) tick() {
 	c.judge()
-	if at := c.releaseAt(); !at.IsZero() && !c.now.Before(at) {
-		c.sound.hold(false)
-	}
+	c.release()
 	if u := c.open[user]; u != nil && c.now.Sub(u.touched) >= userGrace {
 		c.close(u)
 	}
@@ -524,46 +522,16 @@ func (c *captions) tick() {
 	}
 }
 
-// releaseAt is when the model has paused since its answer was cut off; zero if it was not. The next one is heard from
-// its beginning, which comes before its words.
-func (c *captions) releaseAt() time.Time {
+// release ends the silence once the model has paused since its answer was cut off. The next one is heard from its
+// beginning, which comes before its words.
+func (c *captions) release() {
 	s := c.last(voice)
-	if s == nil || c.open[voice] != nil || s.cutAt == 0 {
-		return time.Time{}
+	if s == nil || c.open[voice] != nil || s.cutAt == 0 || !c.overlapSince.IsZero() {
+		return
 	}
-	if !c.overlapSince.IsZero() || !c.sound.holds() {
-		return time.Time{}
+	if c.now.Sub(s.touched) >= voiceGrace {
+		c.sound.hold(false)
 	}
-	return s.touched.Add(voiceGrace)
-}
-
-// deadline is when tick has something to do; zero for never.
-func (c *captions) deadline() (at time.Time) {
-	at = c.releaseAt()
-	if u := c.open[user]; u != nil {
-		at = sooner(at, u.touched.Add(userGrace))
-	}
-	if s := c.open[voice]; s != nil {
-		at = sooner(at, s.touched.Add(voiceGrace))
-		if c.now.After(s.touched.Add(voiceGrace)) {
-			at = sooner(at, c.now.Add(100*time.Millisecond))
-		}
-	}
-	if !c.overlapSince.IsZero() {
-		at = sooner(at, c.overlapSince.Add(overlap))
-		if c.now.After(c.overlapSince.Add(overlap)) {
-			at = sooner(at, c.now.Add(100*time.Millisecond))
-		}
-	}
-	return at
-}
-
-// sooner returns the earlier of two times, of which zero means never.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // since counts the user's segments from a time on.

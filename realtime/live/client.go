@@ -18,7 +18,6 @@
 package live
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -36,6 +35,7 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/ws"
 )
 
 // endingGrace is how long a process that wants to end waits for the end of a session.
@@ -154,7 +154,7 @@ func (c *Client) add(conn *Conn) {
 func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn) (id, answer string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body := encode(tree{
+	body := realtime.Encode(tree{
 		"session":   conn.session.config.creation(c.Backend),
 		"transport": tree{"type": "webrtc", "sdp": offer},
 	})
@@ -184,34 +184,8 @@ func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn
 }
 
 func (c *Client) post(ctx context.Context, address string, body []byte, user string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header = c.header()
-	req.Header.Set("Content-Type", "application/json")
-	if user != "" {
-		req.Header.Set("OpenAI-Safety-Identifier", user)
-	}
-	return c.http().Do(req)
-}
-
-func (c *Client) header() http.Header {
-	h := http.Header{}
-	if c.APIKey != "" {
-		h.Set("Authorization", "Bearer "+c.APIKey)
-	}
-	return h
-}
-
-// http returns a client that follows no redirect: the key is for this address, and a session must be created once.
-func (c *Client) http() *http.Client {
-	own := http.Client{}
-	if c.HTTP != nil {
-		own = *c.HTTP
-	}
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &own
+	api := realtime.Client{APIKey: c.APIKey, HTTP: c.HTTP, SafetyIdentifier: user}
+	return api.Post(ctx, address, "application/json", body)
 }
 
 // Finish ends the session of a connection and then closes that, within closeTimeout or until ending is closed, and
@@ -219,18 +193,16 @@ func (c *Client) http() *http.Client {
 func (c *Client) Finish(conn *Conn, ending <-chan struct{}) Usage {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
 	go func() {
 		select {
 		case <-ending:
-		case <-done:
+		case <-ctx.Done():
 			return
 		}
 		select {
 		case <-time.After(endingGrace):
 			cancel()
-		case <-done:
+		case <-ctx.Done():
 		}
 	}()
 	u, err := c.endOf(ctx, conn)
@@ -261,12 +233,9 @@ func (c *Client) endOf(ctx context.Context, conn *Conn) (Usage, error) {
 		return u, err
 	}
 	// The connection is lost, which need not end the session.
-	length, reported, err := c.attach(ctx, conn.session.id)
-	if reported {
-		return Usage{Length: length, Reported: true}, nil
-	}
-	if err != nil && ctx.Err() == nil {
-		err = c.hangUp(ctx, conn.session.id, err)
+	last, err := c.endByID(ctx, conn.session.id)
+	if last.Reported {
+		return last, nil
 	}
 	return u, err
 }
@@ -280,11 +249,15 @@ func (c *Client) HangUp(ctx context.Context, id string) (Usage, error) {
 	if conn != nil {
 		return c.endOf(ctx, conn)
 	}
-	length, reported, err := c.attach(ctx, id)
+	return c.endByID(ctx, id)
+}
+
+func (c *Client) endByID(ctx context.Context, id string) (Usage, error) {
+	u, err := c.attach(ctx, id)
 	if err != nil && ctx.Err() == nil {
 		err = c.hangUp(ctx, id, err)
 	}
-	return Usage{Length: length, Reported: reported}, err
+	return u, err
 }
 
 // hangUp ends a session to which nothing can be attached, for the reason why. Source: POST /live/sessions/{id}/hangup.
@@ -301,36 +274,34 @@ func (c *Client) hangUp(ctx context.Context, id string, why error) error {
 }
 
 // attach ends a session by a channel beside its own. Source: "Server controls" in OpenAI's guides.
-func (c *Client) attach(ctx context.Context, id string) (length time.Duration, reported bool, err error) {
+func (c *Client) attach(ctx context.Context, id string) (u Usage, err error) {
 	address := "ws" + strings.TrimPrefix(strings.TrimSuffix(c.URL, "/"), "http") + "/" + url.PathEscape(id) + "/attach"
-	socket, res, err := websocket.Dial(ctx, address, &websocket.DialOptions{ //nolint:bodyclose // of a socket
-		HTTPClient: c.http(), HTTPHeader: c.header(), CompressionMode: websocket.CompressionDisabled,
-	})
-	switch {
-	case err == nil:
-	case res != nil && (res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone):
-		return 0, false, nil
-	case res != nil && res.StatusCode >= 300:
-		return 0, false, fmt.Errorf("attach to session: %w", realtime.ReadAPIError(res, c.APIKey))
-	case ctx.Err() != nil:
-		return 0, false, fmt.Errorf("attach to session: %w", context.Cause(ctx))
-	default:
-		return 0, false, fmt.Errorf("attach to session: %w", errors.New(realtime.MaskKeys(err.Error())))
+	header := http.Header{}
+	if c.APIKey != "" {
+		header.Set("Authorization", "Bearer "+c.APIKey)
+	}
+	socket, err := ws.Connect(ctx, address, c.APIKey, websocket.DialOptions{HTTPClient: c.HTTP, HTTPHeader: header})
+	if e, ok := errors.AsType[*realtime.APIError](err); ok &&
+		(e.Status == http.StatusNotFound || e.Status == http.StatusGone) {
+		return u, nil
+	}
+	if err != nil {
+		return u, fmt.Errorf("attach to session: %w", err)
 	}
 	defer func() { _ = socket.CloseNow() }() // it answers no close
 	socket.SetReadLimit(1 << 20)
-	closing := encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
+	closing := realtime.Encode(tree{"type": typeClose, "event_id": newID(ownPrefix)})
 	if err := socket.Write(ctx, websocket.MessageText, closing); err != nil {
-		return 0, false, fmt.Errorf("end session: %w", err)
+		return u, fmt.Errorf("end session: %w", err)
 	}
 	for {
 		_, data, err := socket.Read(ctx)
 		if err != nil {
-			return 0, false, fmt.Errorf("end session: %w", err)
+			return u, fmt.Errorf("end session: %w", err)
 		}
 		var ev event
 		if readLoosely(data, &ev) == nil && ev.Type == typeClosed {
-			return time.Duration(ev.Usage.Seconds * float64(time.Second)), true, nil
+			return Usage{Length: time.Duration(ev.Usage.Seconds * float64(time.Second)), Reported: true}, nil
 		}
 	}
 }

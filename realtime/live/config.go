@@ -156,7 +156,7 @@ func join(parts ...string) string {
 // fit cuts a text to so many tokens.
 func fit(text string, limit int) string {
 	for tokens(text) > limit {
-		text = headOf(text, len(text)*limit/(tokens(text)+1))
+		text = realtime.HeadOf(text, len(text)*limit/(tokens(text)+1))
 	}
 	return text
 }

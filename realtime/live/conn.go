@@ -39,7 +39,7 @@ type Conn struct {
 	ctx    context.Context //nolint:containedctx // the connection's own, which ends its goroutines
 	cancel context.CancelFunc
 	all    sync.WaitGroup
-	wake   chan struct{} // holds a token when there is something to hand on, or another deadline
+	wake   chan struct{} // holds a token when there is something to hand on
 	write  chan struct{} // holds a token when there are commands
 	taken  chan struct{} // holds a token when there is room again
 	begun  chan struct{} // closed when the session has started, or cannot
@@ -209,11 +209,11 @@ func (c *Conn) handOn() {
 	if c.h.Open != nil {
 		c.h.Open()
 	}
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
+	tick := time.NewTicker(media.FrameTime)
+	defer tick.Stop()
 	ended := c.ended
 	for {
-		events, next := c.due()
+		events := c.due()
 		for _, data := range events {
 			if c.h.Message != nil {
 				c.h.Message(data)
@@ -231,10 +231,9 @@ func (c *Conn) handOn() {
 			}
 			return
 		}
-		timer.Reset(next)
 		select {
 		case <-c.wake:
-		case <-timer.C:
+		case <-tick.C:
 		case <-ended:
 			ended = nil
 		case <-c.ctx.Done():
@@ -243,17 +242,17 @@ func (c *Conn) handOn() {
 	}
 }
 
-// due does what is due, and returns the events that wait and how long nothing will be due.
-func (c *Conn) due() (events [][]byte, next time.Duration) {
+// due does what is due, and returns the events that wait.
+func (c *Conn) due() (events [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k := &c.session.core
 	k.now = time.Now()
-	next = c.session.tick()
+	c.session.tick()
 	c.follow()
 	events, k.out = k.out, nil
 	signal(c.taken)
-	return events, next
+	return events
 }
 
 // writeAll sends what waits, once the session has started.

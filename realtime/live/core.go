@@ -83,7 +83,7 @@ type core struct {
 // emit tells the client of something.
 func (c *core) emit(e tree) {
 	e["event_id"] = newID("event_")
-	c.out = append(c.out, encode(e))
+	c.out = append(c.out, realtime.Encode(e))
 }
 
 // command tells the session something.
@@ -96,7 +96,7 @@ func (c *core) command(what command, e tree) {
 		delete(c.sent, c.order[0])
 		c.order = c.order[1:]
 	}
-	c.commands = append(c.commands, encode(e))
+	c.commands = append(c.commands, realtime.Encode(e))
 }
 
 // refuse answers an event of the client.

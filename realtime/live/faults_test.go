@@ -173,7 +173,7 @@ func (k *talk) says(kind, who string, from time.Duration, words, late int) time.
 		all.WriteString(text)
 		to := from + 200*time.Millisecond + time.Duration(k.random.IntN(300))*time.Millisecond
 		event := func(id int) string {
-			return string(encode(tree{"type": kind, "event_id": fmt.Sprint("t", id), "delta": text, "start_ms": from.Milliseconds(), "end_ms": to.Milliseconds()}))
+			return string(realtime.Encode(tree{"type": kind, "event_id": fmt.Sprint("t", id), "delta": text, "start_ms": from.Milliseconds(), "end_ms": to.Milliseconds()}))
 		}
 		k.n++
 		at := to + 200*time.Millisecond + time.Duration(k.random.IntN(late))*time.Millisecond

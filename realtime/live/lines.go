@@ -2,6 +2,8 @@ package live
 
 import (
 	"time"
+
+	"voicebridge/realtime"
 )
 
 // Times of what the model is to say.
@@ -100,23 +102,13 @@ func (l *lines) mute() bool {
 	return !l.firstBy.IsZero() && !l.now.Before(l.firstBy) && l.captions.last(voice) == nil
 }
 
-func (l *lines) deadline() (at time.Time) {
-	if len(l.waiting) > 0 {
-		at = l.now.Add(200 * time.Millisecond)
-	}
-	if l.captions.last(voice) == nil {
-		at = sooner(at, l.firstBy)
-	}
-	return at
-}
-
 // longer is what a refused append is cut to, in bytes.
 const shorter = maxAppendOther / 2
 
 // refused sends what was too long again, in shorter parts.
 func (l *lines) refused(kind, text, delegation string) {
 	for text != "" {
-		part := headOf(text, shorter)
+		part := realtime.HeadOf(text, shorter)
 		text = text[len(part):]
 		l.command(command{kind: sentShort}, tree{"type": kind, "delegation_id": orNull(delegation), "content": part})
 	}

@@ -241,7 +241,7 @@ func play(t *testing.T, script string) (client, model string) {
 			}
 			n++
 			kind := map[string]string{"user": typeUserDelta, "voice": typeVoiceDelta}[verb]
-			b.peer.says(string(encode(tree{"type": kind, "event_id": fmt.Sprint("t", n), "delta": text, "start_ms": start, "end_ms": end})))
+			b.peer.says(string(realtime.Encode(tree{"type": kind, "event_id": fmt.Sprint("t", n), "delta": text, "start_ms": start, "end_ms": end})))
 		case "live":
 			b.peer.says(rest)
 		case "client":

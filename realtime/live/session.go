@@ -39,14 +39,14 @@ type session struct {
 	reason   string
 	seconds  float64
 	advanced time.Time // when that grew last
-	seen     map[string]bool
+	seen     seen
 	typed    bool // a text of the user waits for response.create
 }
 
 // init makes the parts. sound is that of the connection.
 func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
 	s.backend, s.config = backend, cfg
-	s.final, s.seen = media.StateClosed, make(map[string]bool)
+	s.final, s.seen = media.StateClosed, make(seen)
 	s.log = log
 
 	k := &s.core
@@ -54,7 +54,7 @@ func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sou
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
 	s.work = work{
-		core: k, captions: &s.captions, lines: &s.lines, seen: make(map[string]bool),
+		core: k, captions: &s.captions, lines: &s.lines, seen: make(seen),
 		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
 	}
 	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
@@ -89,10 +89,10 @@ func (s *session) speaks() {
 	}
 }
 
-// tick does what is due, and returns how long nothing will be.
-func (s *session) tick() time.Duration {
+// tick does what is due.
+func (s *session) tick() {
 	if !s.started || s.closing {
-		return time.Hour
+		return
 	}
 	s.captions.tick()
 	s.work.tick()
@@ -101,22 +101,13 @@ func (s *session) tick() time.Duration {
 		s.lines.firstBy = time.Time{}
 		s.end(media.StateFailed, "silent")
 	}
-	at := sooner(s.captions.deadline(), sooner(s.work.deadline(), s.lines.deadline()))
-	if at.IsZero() {
-		return time.Hour
-	}
-	return max(at.Sub(s.core.now), time.Millisecond)
 }
 
 // take takes an event, once.
 func (s *session) take(ev *event) {
-	if ev.EventID != "" && s.seen[ev.EventID] {
+	if ev.EventID != "" && !s.seen.first(ev.EventID) {
 		return
 	}
-	if len(s.seen) > maxSeen {
-		clear(s.seen)
-	}
-	s.seen[ev.EventID] = ev.EventID != ""
 	switch ev.Type {
 	case typeStarted:
 		s.start(ev)
@@ -171,7 +162,7 @@ func (s *session) used(seconds float64) {
 	switch {
 	case seconds > s.seconds && seconds < 1e7:
 		s.seconds, s.advanced = seconds, s.core.now
-		s.core.emit(tree{"type": TypeUsage, "usage": tree{"type": "duration", "seconds": seconds}})
+		s.core.emit(tree{"type": realtime.TypeSessionUsage, "usage": tree{"type": "duration", "seconds": seconds}})
 	case s.started && !s.closing && s.core.now.Sub(s.advanced) >= frozen:
 		s.end(media.StateFailed, "stalled")
 	}
@@ -305,11 +296,11 @@ func (s *session) configure(ev *realtime.Event) {
 	var change map[string]json.RawMessage
 	_ = json.Unmarshal(ev.Session, &change) // what is of another form changes nothing
 	cfg := &s.config
-	before, instructed := encode(cfg.tools), cfg.instruct
+	before, instructed := realtime.Encode(cfg.tools), cfg.instruct
 	delete(change, "audio") // it is fixed
 	maps.Copy(cfg.session, change)
 	cfg.read()
-	if !bytes.Equal(before, encode(cfg.tools)) && s.backend.Delegate != DelegateChat {
+	if !bytes.Equal(before, realtime.Encode(cfg.tools)) && s.backend.Delegate != DelegateChat {
 		s.core.command(command{}, tree{"type": typeUpdate, "session": tree{"delegation": cfg.delegation(s.backend)}})
 		s.lines.append(typeInstruction, toolNews(cfg.tools), "")
 	}
@@ -328,7 +319,7 @@ func (s *session) instruct() {
 		s.lines.append(typeInstruction, "From now on: "+text, "")
 		return
 	}
-	s.core.emit(tree{"type": TypeRenew})
+	s.core.emit(tree{"type": realtime.TypeSessionExpiring})
 }
 
 // toolNews tells the voice what its backend can do now.
@@ -340,5 +331,5 @@ func toolNews(tools []tree) string {
 	if len(names) == 0 {
 		return "Your backend has no functions any more."
 	}
-	return headOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
+	return realtime.HeadOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
 }

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -31,13 +30,6 @@ const (
 	typeCommentary  = "session.commentary.append"
 	typeThinking    = "session.thinking.append"
 	typeInstruction = "session.instructions.append"
-)
-
-// TypeUsage and TypeRenew are events that no client gets: how long the session has been billed, in usage, and that it
-// has to be replaced soon.
-const (
-	TypeUsage = realtime.TypeSessionUsage
-	TypeRenew = realtime.TypeSessionExpiring
 )
 
 // event is what a session sends. Fields that an event has not, or in another form, are empty.
@@ -123,14 +115,6 @@ func readLoosely(data []byte, into any) error {
 // tree is a JSON object.
 type tree = map[string]any
 
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // of strings, numbers and what was JSON
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
 func newID(prefix string) string { return prefix + strings.ToLower(rand.Text()[:20]) }
 
 // Limits of what a session is told at once. Source: the guides "Live conversations" and "Live delegation"; the
@@ -185,7 +169,7 @@ func pieceLength(text string) int {
 	if len(text) <= limit {
 		return len(text)
 	}
-	head := headOf(text, limit)
+	head := realtime.HeadOf(text, limit)
 	for _, ends := range []string{".!?。！？\n", ",;:、，；：", " \t"} {
 		if at := strings.LastIndexAny(head, ends); at > limit/3 {
 			_, size := utf8.DecodeRuneInString(head[at:])
@@ -241,16 +225,9 @@ func input(history []Message) []tree {
 
 func cut(m Message) Message {
 	if len(m.Text) > maxHistoryText {
-		m.Text = headOf(m.Text, maxHistoryText) + " […]"
+		m.Text = realtime.HeadOf(m.Text, maxHistoryText) + " […]"
 	}
 	return m
-}
-
-func headOf(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "")
 }
 
 // notSupported is the error about what a session cannot do.

@@ -2,6 +2,7 @@ package live
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,7 +66,7 @@ type work struct {
 
 	batches []*batch
 	calls   []*call // without a result
-	seen    map[string]bool
+	seen    seen
 	tasks   []*task
 	// creating is when the backend was asked to go on, zero once it does.
 	creating time.Time
@@ -99,22 +100,25 @@ type ask struct {
 // maxSeen is how many ids are remembered against repeats.
 const maxSeen = 4096
 
+// seen are the ids that have come.
+type seen map[string]bool
+
 // first reports whether an id is a new one.
-func (w *work) first(id string) bool {
-	if id == "" || w.seen[id] {
+func (s seen) first(id string) bool {
+	if id == "" || s[id] {
 		return false
 	}
-	if len(w.seen) >= maxSeen {
-		clear(w.seen)
+	if len(s) >= maxSeen {
+		clear(s)
 	}
-	w.seen[id] = true
+	s[id] = true
 	return true
 }
 
 // delegated takes session.delegation.created.
 func (w *work) delegated(ev *event) {
 	id := ev.Delegation.ID
-	if !w.first("delegation " + id) {
+	if !w.seen.first("delegation " + id) {
 		return
 	}
 	w.begin(id)
@@ -197,7 +201,7 @@ func (w *work) askNext() {
 	w.calls = append(w.calls, c)
 	id := newID("resp_")
 	w.emit(responseCreated(id))
-	item := w.called(id, c, string(encode(tree{"question": a.text})))
+	item := w.called(id, c, string(realtime.Encode(tree{"question": a.text})))
 	done := response(id, spoken, realtime.ResponseCompleted)
 	done["output"] = []tree{item}
 	w.emit(tree{"type": realtime.TypeResponseDone, "response": done})
@@ -222,10 +226,8 @@ func (w *work) called(responseID string, c *call, arguments string) tree {
 		"id": newID("item_"), "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": "completed",
 		"call_id": c.id, "name": c.name, "arguments": arguments,
 	}
-	begun := tree{
-		"id": item["id"], "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": "in_progress",
-		"call_id": c.id, "name": c.name, "arguments": "",
-	}
+	begun := maps.Clone(item)
+	begun["status"], begun["arguments"] = "in_progress", ""
 	w.emit(tree{"type": realtime.TypeOutputItemAdded, "response_id": responseID, "output_index": 0, "item": begun})
 	before := w.captions.lastItem
 	w.captions.lastItem, _ = item["id"].(string)
@@ -274,7 +276,7 @@ func (w *work) responding(delegation string, e *backendEvent) *batch {
 	if b.id == "" {
 		b.id = newID("resp_")
 	}
-	if !w.first("response " + b.id) {
+	if !w.seen.first("response " + b.id) {
 		b.done = true // it is over, and this comes late
 		return b
 	}
@@ -320,7 +322,7 @@ func (w *work) calledBy(b *batch, e *backendEvent) {
 	if b == nil {
 		b = w.responding("", &backendEvent{})
 	}
-	if !w.first("call " + b.id + " " + e.Item.CallID) {
+	if !w.seen.first("call " + b.id + " " + e.Item.CallID) {
 		return
 	}
 	c := &call{id: e.Item.CallID, name: e.Item.Name, batch: b, since: w.now}
@@ -405,10 +407,10 @@ func (w *work) reply(c *call, output, eventID string) {
 	item := func(text string) tree {
 		return outputItem(c.id, text)
 	}
-	for len(output) > 0 && len(encode(item(output))) > max(room, spare/4) {
-		over := len(encode(item(output))) - max(room, spare/4)
+	for len(output) > 0 && len(realtime.Encode(item(output))) > max(room, spare/4) {
+		over := len(realtime.Encode(item(output))) - max(room, spare/4)
 		keep := len(strings.TrimSuffix(output, cutNote)) - over - len(cutNote)
-		output = headOf(output, max(keep, 0))
+		output = realtime.HeadOf(output, max(keep, 0))
 		if output != "" {
 			output += cutNote
 		}
@@ -422,12 +424,12 @@ func (w *work) reply(c *call, output, eventID string) {
 
 // item sends an item to the backend, and counts it.
 func (w *work) item(what command, item tree) {
-	what.bytes = len(encode(item))
+	what.bytes = len(realtime.Encode(item))
 	w.items, w.bytes = w.items+1, w.bytes+what.bytes
 	w.command(what, tree{"type": typeItem, "item": item})
 	if !w.renewed && (w.bytes > w.most.bytes-reserve || w.items > w.most.items-spareItems) {
 		w.renewed = true
-		w.emit(tree{"type": TypeRenew})
+		w.emit(tree{"type": realtime.TypeSessionExpiring})
 	}
 }
 
@@ -580,7 +582,7 @@ func (w *work) missing(message string) {
 	w.typed = true // it is asked again when they are answered
 	for _, id := range calls.FindAllString(message, -1) {
 		waits := func(c *call) bool { return c.id == id && !c.answered }
-		if slices.ContainsFunc(w.calls, waits) || !w.first("missing "+id) {
+		if slices.ContainsFunc(w.calls, waits) || !w.seen.first("missing "+id) {
 			continue
 		}
 		w.item(command{kind: sentOutput, call: &call{id: id, refused: true}}, outputItem(id, lostText))
@@ -635,29 +637,6 @@ func (w *work) tellAt(t *task) time.Time {
 		return t.news.Add(holdingAgain)
 	}
 	return t.news.Add(holdingAfter)
-}
-
-func (w *work) deadline() (at time.Time) {
-	for _, c := range w.calls {
-		if !c.started && !c.answered {
-			at = sooner(at, c.since.Add(startedAfter))
-		}
-	}
-	for _, b := range w.batches {
-		if !b.done {
-			at = sooner(at, b.touched.Add(stalled))
-		}
-	}
-	for _, t := range w.tasks {
-		at = sooner(at, later(w.tellAt(t), w.now.Add(200*time.Millisecond)))
-	}
-	if w.pending != nil && w.running == nil {
-		at = sooner(at, w.askAt())
-	}
-	if !w.creating.IsZero() {
-		at = sooner(at, w.creating.Add(stalled/6))
-	}
-	return at
 }
 
 // later returns the later of two times.

@@ -3,6 +3,7 @@ package pcm
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // Encoding is how samples are written as bytes.
@@ -125,12 +126,7 @@ func compressALaw(sample int16) byte {
 }
 
 // exponentOf returns how many bits n takes, seven at most.
-func exponentOf(n int) (exponent byte) {
-	for ; n > 0 && exponent < 7; n >>= 1 {
-		exponent++
-	}
-	return exponent
-}
+func exponentOf(n int) byte { return byte(min(7, bits.Len(uint(n)))) }
 
 // Silence is what Level returns for digital silence, in dBFS: the 127 of RFC 6464.
 const Silence = -127.0

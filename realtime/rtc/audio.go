@@ -115,9 +115,6 @@ func (p *Peer) keepEarly(ctx context.Context, flow *media.Flow, buf []byte) erro
 	}
 }
 
-// ready is a closed channel, for selects that need not wait.
-var ready = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
-
 // relay passes on the packets of one Forward.
 type relay struct {
 	peer   *Peer

@@ -3,6 +3,7 @@ package rtc
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 
@@ -14,52 +15,34 @@ import (
 type pionLoggers struct{ log *slog.Logger }
 
 func (f pionLoggers) NewLogger(scope string) logging.LeveledLogger {
-	return pionLogger{f.log, scope}
+	return pionLogger{below, f.log, scope}
 }
+
+// below takes what is below a warning, which helps only Pion's developers, and drops it.
+var below = logging.NewDefaultLeveledLoggerForScope("", logging.LogLevelDisabled, io.Discard)
 
 // pionLogger keeps its scope in a field, which is cheaper than a derived slog.Logger: each peer has a dozen of them.
 type pionLogger struct {
+	logging.LeveledLogger
+
 	log   *slog.Logger
 	scope string
 }
 
-func (l pionLogger) write(level slog.Level, msg string) {
-	l.log.Log(context.Background(), level, "pion says", "pion", l.scope, "text", msg)
-}
-
-func (l pionLogger) writef(level slog.Level, format string, args []any) {
-	if !l.log.Enabled(context.Background(), level) {
-		return
+func (l pionLogger) write(level slog.Level, format string, args ...any) {
+	if l.log.Enabled(context.Background(), level) {
+		l.log.Log(context.Background(), level, "pion says", "pion", l.scope, "text", fmt.Sprintf(format, args...))
 	}
-	l.write(level, fmt.Sprintf(format, args...))
 }
-
-// Trace implements logging.LeveledLogger. Anything below a warning helps only Pion's developers and is dropped.
-func (pionLogger) Trace(string) {}
-
-// Tracef is like Trace.
-func (pionLogger) Tracef(string, ...any) {}
-
-// Debug is like Trace.
-func (pionLogger) Debug(string) {}
-
-// Debugf is like Trace.
-func (pionLogger) Debugf(string, ...any) {}
-
-// Info is like Trace.
-func (pionLogger) Info(string) {}
-
-// Infof is like Trace.
-func (pionLogger) Infof(string, ...any) {}
 
 // Warn logs at debug level.
-func (l pionLogger) Warn(msg string) { l.write(slog.LevelDebug, msg) }
+func (l pionLogger) Warn(msg string) { l.write(slog.LevelDebug, "%s", msg) }
 
 // Warnf logs at debug level.
-func (l pionLogger) Warnf(format string, args ...any) { l.writef(slog.LevelDebug, format, args) }
+func (l pionLogger) Warnf(format string, args ...any) { l.write(slog.LevelDebug, format, args...) }
 
 // Error logs a warning.
-func (l pionLogger) Error(msg string) { l.write(slog.LevelWarn, msg) }
+func (l pionLogger) Error(msg string) { l.write(slog.LevelWarn, "%s", msg) }
 
 // Errorf logs a warning, except about audio that no description names: Forward takes it all the same.
 func (l pionLogger) Errorf(format string, args ...any) {
@@ -67,5 +50,5 @@ func (l pionLogger) Errorf(format string, args ...any) {
 	if strings.HasPrefix(format, "Incoming unhandled RTP ssrc") {
 		level = slog.LevelDebug
 	}
-	l.writef(level, format, args)
+	l.write(level, format, args...)
 }

@@ -70,8 +70,10 @@ func (p *Peer) Restart(ctx context.Context, offer string) (string, error) {
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("restart: %w", context.Cause(ctx))
 	}
-	if err := p.await(ctx, ready); err != nil {
-		return "", fmt.Errorf("restart: %w", err)
+	select {
+	case <-p.done:
+		return "", fmt.Errorf("restart: %w", media.ErrClosed)
+	default:
 	}
 	if err := remote.continues(p.remote); err != nil {
 		return "", fmt.Errorf("read offer: %w", err)

@@ -190,7 +190,7 @@ func (c *Conn) cut(cuts []cut) {
 			c.truncated(cut)
 			continue
 		}
-		c.out.insist(write(tree{
+		c.out.insist(realtime.Encode(tree{
 			"type": realtime.TypeItemTruncate, "event_id": ownEvent + cut.item,
 			"item_id": cut.item, "content_index": cut.content, "audio_end_ms": cut.played.Milliseconds(),
 		}))

@@ -68,7 +68,7 @@ func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Con
 	if safetyIdentifier != "" && p.Name == "openai" {
 		header.Set("OpenAI-Safety-Identifier", safetyIdentifier)
 	}
-	s, err := connect(ctx, address, c.APIKey, websocket.DialOptions{
+	s, err := Connect(ctx, address, c.APIKey, websocket.DialOptions{
 		HTTPClient: c.HTTP, HTTPHeader: header, Subprotocols: p.Protocols,
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Con
 			secrets = append(secrets, values...)
 		}
 	}
-	conn := newConn(discreet{s, secrets}, p, model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
+	conn := newConn(discreet{plain{s}, secrets}, p, model, &c.shared, cmp.Or(c.Log, slog.New(slog.DiscardHandler)))
 	if err := conn.awaitSession(ctx); err != nil {
 		_ = s.CloseNow()
 		conn.play.close()
@@ -117,7 +117,7 @@ func (c *Conn) awaitSession(ctx context.Context) error {
 			refused.Code, refused.Message = ev.Error.Code, ev.Error.Message
 			return fmt.Errorf("await session: %w", refused)
 		}
-		if t := read(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
+		if t := realtime.Tree(ev.Raw); ev.Type == realtime.TypeSessionUpdated && t != nil {
 			t["type"] = realtime.TypeSessionCreated
 			ev = again(t)[0]
 		}
@@ -160,20 +160,15 @@ func (s plain) Write(ctx context.Context, data []byte) error {
 
 func (s plain) Close() error { return s.Conn.Close(websocket.StatusNormalClosure, "") }
 
-// connect opens a socket. Errors: *realtime.APIError when the upstream refused.
-func connect(ctx context.Context, address, key string, options websocket.DialOptions) (socket, error) {
-	client := http.Client{}
-	if options.HTTPClient != nil {
-		client = *options.HTTPClient
-	}
-	// The key is for this address.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	options.HTTPClient, options.CompressionMode = &client, websocket.CompressionDisabled
+// Connect opens a socket. Errors: *realtime.APIError when the upstream refused.
+func Connect(ctx context.Context, address, key string, options websocket.DialOptions) (*websocket.Conn, error) {
+	options.HTTPClient = realtime.NoRedirects(options.HTTPClient)
+	options.CompressionMode = websocket.CompressionDisabled
 	conn, res, err := websocket.Dial(ctx, address, &options) //nolint:bodyclose // of a socket
 	switch {
 	case err == nil:
 		conn.SetReadLimit(maxRead)
-		return plain{conn}, nil
+		return conn, nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("connect to upstream: %w", context.Cause(ctx))
 	case res != nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode >= 300:

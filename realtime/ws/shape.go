@@ -1,9 +1,7 @@
 package ws
 
 import (
-	"bytes"
 	"crypto/rand"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -29,6 +27,8 @@ var betaNames = map[string]string{
 // betaContent are the names of an assistant's contents before general availability, and what they are now.
 var betaContent = map[string]string{"text": realtime.ContentOutputText, "audio": realtime.ContentOutputAudio}
 
+var contentInBeta = map[string]string{realtime.ContentOutputText: "text", realtime.ContentOutputAudio: "audio"}
+
 // received returns the events of OpenAI's API that say what an upstream's event says, mostly the same bytes.
 func (p *Profile) received(ev realtime.Event) []realtime.Event {
 	name, beta := betaNames[ev.Type]
@@ -38,7 +38,7 @@ func (p *Profile) received(ev realtime.Event) []realtime.Event {
 	if !beta && !isSession && !old && !expires {
 		return []realtime.Event{ev}
 	}
-	t := read(ev.Raw)
+	t := realtime.Tree(ev.Raw)
 	if t == nil {
 		return []realtime.Event{ev}
 	}
@@ -52,7 +52,7 @@ func (p *Profile) received(ev realtime.Event) []realtime.Event {
 		}
 	}
 	if p.Shape.Beta {
-		itemFrom(t["item"])
+		contents(t["item"], betaContent)
 		responseFrom(t["response"])
 	}
 	events := again(t)
@@ -75,11 +75,11 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 	if ev.Type != realtime.TypeSessionUpdate && !(p.Shape.Beta && differsInBeta) {
 		return ev.Raw
 	}
-	t := read(ev.Raw)
+	t := realtime.Tree(ev.Raw)
 	if session, ok := t["session"].(tree); ok {
 		if first {
-			put(session, "audio.input.format", format(p.RateIn))
-			put(session, "audio.output.format", format(p.RateOut))
+			realtime.Put(session, "audio.input.format", format(p.RateIn))
+			realtime.Put(session, "audio.output.format", format(p.RateOut))
 			if p.ModelInSession {
 				session["model"] = model
 			}
@@ -90,20 +90,15 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 		p.Shape.sessionTo(session)
 	}
 	if response, ok := t["response"].(tree); ok {
-		rename(response, "output_modalities", "modalities", toModalities)
-		rename(response, "max_output_tokens", "max_response_output_tokens", same)
+		if v, ok := take(response, "output_modalities"); ok {
+			response["modalities"] = modalities(v, "text", "audio")
+		}
+		if v, ok := take(response, "max_output_tokens"); ok {
+			response["max_response_output_tokens"] = v
+		}
 	}
-	if item, ok := t["item"].(tree); ok && item["role"] == "assistant" {
-		contents(item, func(kind string) string {
-			for was, is := range betaContent {
-				if is == kind {
-					return was
-				}
-			}
-			return kind
-		})
-	}
-	return write(t)
+	contents(t["item"], contentInBeta)
+	return realtime.Encode(t)
 }
 
 func format(rate int) tree { return tree{"type": "audio/pcm", "rate": rate} }
@@ -117,11 +112,11 @@ func (s *Shape) sessionTo(session tree) {
 		}
 		switch {
 		case m.Here == "modalities":
-			value = toModalities(value)
+			value = modalities(value, "text", "audio")
 		case strings.HasSuffix(m.Here, "_format"):
 			value = s.PCM
 		}
-		put(session, m.Here, value)
+		realtime.Put(session, m.Here, value)
 	}
 	if s.Beta {
 		for _, name := range unknownInBeta {
@@ -147,11 +142,11 @@ func (s *Shape) sessionFrom(session tree) {
 		}
 		switch {
 		case m.Here == "modalities":
-			value = fromModalities(value)
+			value = modalities(value, "audio")
 		case strings.HasSuffix(m.Here, "_format"):
 			value = tree{"type": "audio/pcm"}
 		}
-		put(session, m.OpenAI, value)
+		realtime.Put(session, m.OpenAI, value)
 	}
 	if s.Beta {
 		session["type"] = "realtime"
@@ -169,78 +164,41 @@ func (s *Shape) sessionFrom(session tree) {
 }
 
 // toModalities writes modalities as they were before general availability: sound never came without its words.
-func toModalities(v any) any {
+// modalities returns those of a session or response; where they have audio, as the other side says it.
+func modalities(v any, audio ...any) any {
 	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
-		return []any{"text", "audio"}
+		return audio
 	}
 	return v
 }
-
-func fromModalities(v any) any {
-	if list, ok := v.([]any); ok && slices.Contains(list, any("audio")) {
-		return []any{"audio"}
-	}
-	return v
-}
-
-func same(v any) any { return v }
 
 func responseFrom(v any) {
 	response, ok := v.(tree)
 	if !ok {
 		return
 	}
-	rename(response, "modalities", "output_modalities", fromModalities)
+	if v, ok := take(response, "modalities"); ok {
+		response["output_modalities"] = modalities(v, "audio")
+	}
 	output, _ := response["output"].([]any)
 	for _, item := range output {
-		itemFrom(item)
+		contents(item, betaContent)
 	}
 }
 
-func itemFrom(v any) {
-	if item, ok := v.(tree); ok && item["role"] == "assistant" {
-		contents(item, func(kind string) string {
-			if is, ok := betaContent[kind]; ok {
-				return is
-			}
-			return kind
-		})
+// contents renames the types of the contents of the assistant's items.
+func contents(v any, names map[string]string) {
+	item, _ := v.(tree)
+	if item["role"] != "assistant" {
+		return
 	}
-}
-
-// contents renames the types of an item's contents.
-func contents(item tree, name func(string) string) {
 	list, _ := item["content"].([]any)
 	for _, content := range list {
-		if content, ok := content.(tree); ok {
-			if kind, ok := content["type"].(string); ok {
-				content["type"] = name(kind)
-			}
+		content, _ := content.(tree)
+		kind, _ := content["type"].(string)
+		if name, ok := names[kind]; ok {
+			content["type"] = name
 		}
-	}
-}
-
-func rename(t tree, from, to string, value func(any) any) {
-	if v, ok := t[from]; ok {
-		delete(t, from)
-		t[to] = value(v)
-	}
-}
-
-// put sets the value at a path, and makes the objects around it.
-func put(t tree, path string, value any) {
-	for {
-		group, rest, nested := strings.Cut(path, ".")
-		if !nested {
-			t[path] = value
-			return
-		}
-		inner, ok := t[group].(tree)
-		if !ok {
-			inner = tree{}
-			t[group] = inner
-		}
-		t, path = inner, rest
 	}
 }
 
@@ -261,26 +219,9 @@ func take(t tree, path string) (value any, ok bool) {
 	}
 }
 
-func read(raw []byte) (t tree) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // numbers stay as they are written
-	if d.Decode(&t) != nil {
-		return nil
-	}
-	return t
-}
-
-func write(t tree) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(t) // it was JSON
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
 // again reads what was changed.
 func again(t tree) []realtime.Event {
-	ev, err := realtime.Decode(write(t))
+	ev, err := realtime.Decode(realtime.Encode(t))
 	if err != nil {
 		return nil
 	}

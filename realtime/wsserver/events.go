@@ -1,7 +1,6 @@
 package wsserver
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"voicebridge/realtime"
@@ -89,7 +88,7 @@ func (c *Conn) formats(ev *realtime.Event) {
 			continue
 		}
 		c.refuse(ev.EventID, &realtime.Error{
-			Code: "invalid_value", Param: "session." + strings.Join(sides[i], "."),
+			Code: "invalid_value", Param: "session." + sides[i],
 			Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. This one is left out.",
 		})
 	}

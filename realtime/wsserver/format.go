@@ -1,8 +1,8 @@
 package wsserver
 
 import (
-	"bytes"
 	"encoding/json"
+	"strings"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -18,12 +18,12 @@ var formats = map[string]media.Format{
 }
 
 // sides are the paths of the formats in a session.
-var sides = [][]string{{"audio", "input", "format"}, {"audio", "output", "format"}}
+var sides = []string{"audio.input.format", "audio.output.format"}
 
 // formatOf returns the format that a session asks for, fallback if it asks for none. ok is false for one that there is
 // not.
-func formatOf(session json.RawMessage, side []string, fallback media.Format) (format media.Format, ok bool) {
-	raw := realtime.Member(session, side...)
+func formatOf(session json.RawMessage, side string, fallback media.Format) (format media.Format, ok bool) {
+	raw := realtime.Member(session, strings.Split(side, ".")...)
 	if raw == nil || string(raw) == "null" {
 		return fallback, true
 	}
@@ -41,7 +41,7 @@ func formatOf(session json.RawMessage, side []string, fallback media.Format) (fo
 // reformat returns sound in another format.
 func reformat(sound []byte, from, to media.Format) []byte {
 	samples := from.Encoding.Decode(nil, sound)
-	if r, err := pcm.NewResampler(from.Rate, to.Rate); err == nil && from.Rate != to.Rate {
+	if r, err := pcm.NewResampler(from.Rate, to.Rate); err == nil {
 		samples = r.Process(samples)
 	}
 	return to.Encoding.Append(nil, samples)
@@ -78,50 +78,19 @@ func withFormats(ev realtime.Event, in, out media.Format) []byte {
 	if same {
 		return ev.Raw
 	}
-	var tree map[string]any
-	d := json.NewDecoder(bytes.NewReader(ev.Raw))
-	d.UseNumber()
-	if d.Decode(&tree) != nil {
-		return ev.Raw
-	}
+	tree := realtime.Tree(ev.Raw)
 	for i, path := range paths {
-		put(tree, append([]string{name}, path...), nameOf(wanted[i]))
+		realtime.Put(tree, name+"."+path, nameOf(wanted[i]))
 	}
-	changed, err := json.Marshal(tree)
-	if err != nil {
-		return ev.Raw
-	}
-	return changed
+	return realtime.Encode(tree)
 }
 
 // asCancelled returns a response.done that says that the client has cancelled the response.
 func asCancelled(done []byte) []byte {
-	var tree map[string]any
-	d := json.NewDecoder(bytes.NewReader(done))
-	d.UseNumber()
-	if d.Decode(&tree) != nil {
-		return done
-	}
-	put(tree, []string{"response", "status"}, realtime.ResponseCancelled)
-	put(tree, []string{"response", "status_details"}, map[string]string{
+	tree := realtime.Tree(done)
+	realtime.Put(tree, "response.status", realtime.ResponseCancelled)
+	realtime.Put(tree, "response.status_details", map[string]string{
 		"type": realtime.ResponseCancelled, "reason": "client_cancelled",
 	})
-	changed, err := json.Marshal(tree)
-	if err != nil {
-		return done
-	}
-	return changed
-}
-
-// put sets a member of an object, below others that it makes.
-func put(object map[string]any, path []string, value any) {
-	for ; len(path) > 1; path = path[1:] {
-		next, ok := object[path[0]].(map[string]any)
-		if !ok {
-			next = make(map[string]any)
-			object[path[0]] = next
-		}
-		object = next
-	}
-	object[path[0]] = value
+	return realtime.Encode(tree)
 }
