@@ -69,10 +69,6 @@ var everyones struct {
 	*chromium
 }
 
-// night is whether these are the tests of a night, which have pages move and take pictures of them. For those of a change
-// pages draw as for users who want little motion: a third of a browser's work is motion.
-var night bool
-
 // startBrowser starts a browser with more than the usual flags.
 func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium {
 	t.Helper()

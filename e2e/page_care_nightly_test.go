@@ -12,7 +12,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-func init() { night = true }
+const night = true
 
 // contrast returns the contrast between a button's text and its background, as defined by
 // WCAG 2.2.
