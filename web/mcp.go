@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
@@ -31,7 +32,8 @@ func SignInFailed(reason string, stranger bool) error {
 
 // sentence makes a reason one.
 func sentence(text string) string {
-	return strings.ToUpper(text[:min(1, len(text))]) + strings.TrimSuffix(text[min(1, len(text)):], ".") + "."
+	_, n := utf8.DecodeRuneInString(text)
+	return strings.ToUpper(text[:n]) + strings.TrimSuffix(text[n:], ".") + "."
 }
 
 // toolServers serves the routes about MCP servers.

@@ -184,3 +184,14 @@ func TestCallback(t *testing.T) {
 }
 
 func cookiesOf(r *answer) []*http.Cookie { return (&http.Response{Header: r.Header}).Cookies() }
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"it is over": "It is over.", "it is over.": "It is over.", "ärger": "Ärger.", "無効": "無効.", "": ".",
+	} {
+		if got := sentence(text); got != want {
+			t.Errorf("sentence(%q) = %q, want %q", text, got, want)
+		}
+	}
+}

@@ -53,11 +53,16 @@ func (s *Store) List(
 		return nil, "", fmt.Errorf("list assistants: %w", err)
 	}
 	page = []assistant.Assistant{}
-	for i, a := range s.fixed {
-		if cursor == "" || last.Owner == "" &&
-			i > slices.IndexFunc(s.fixed, func(b assistant.Assistant) bool { return b.ID == last.ID }) {
-			page = append(page, shownTo(a.Short(), owner))
+	fixed := s.fixed
+	if cursor != "" {
+		at := slices.IndexFunc(fixed, func(a assistant.Assistant) bool { return a.ID == last.ID })
+		if at < 0 || last.Owner != "" { // the operator's were all listed, or the last of them is gone
+			at = len(fixed) - 1
 		}
+		fixed = fixed[at+1:]
+	}
+	for _, a := range fixed {
+		page = append(page, shownTo(a.Short(), owner))
 	}
 	if last.Owner == "" || last.Owner == owner {
 		rows, err := s.db.Read().ListAssistantsOf(ctx, owner)

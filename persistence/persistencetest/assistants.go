@@ -2,6 +2,7 @@ package persistencetest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,6 +75,11 @@ func (s suite) assistants(t *testing.T) {
 	must(t, room.Delete(ctx, "anna", "fixed-2"))
 	wantErr(t, "Delete() again", room.Delete(ctx, "anna", "fixed-2"), persistence.ErrNotFound)
 	list("anna", "fixed assistant shared")
+	// A page that ended with an operator's assistant that is gone since.
+	gone := base64.RawURLEncoding.EncodeToString([]byte(`{"At":"2026-01-02T03:04:05Z","Owner":"","ID":"gone"}`))
+	if page, _, err := room.List(ctx, "anna", gone, 5); err != nil || len(page) != 2 || page[0].ID != made.ID {
+		t.Errorf("List() after one that is gone = %+v, %v", page, err)
+	}
 }
 
 func (s suite) assistantsOfThreads(t *testing.T) {

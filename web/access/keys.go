@@ -31,7 +31,8 @@ var errUnknownKey = errors.New("unknown key")
 
 const (
 	keysRefresh = time.Hour // keys are refreshed after this
-	// keysStale is after how long without a refresh tokens wait for one, so that a removed key does not live on.
+	// keysStale is after how long without a try to refresh them tokens wait for one, so that a removed key does not
+	// live on. While the server of the keys fails, those that are known stay good.
 	keysStale    = 2 * time.Hour
 	keysRetry    = 10 * time.Second // how often to fetch on average at most, whatever keys tokens name,
 	keysBurst    = 5                // and how often at once: keys may change right after a fetch
