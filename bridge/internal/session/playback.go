@@ -319,7 +319,7 @@ func (p *playback) finished(m *message, text string, completed bool) {
 	}
 }
 
-// cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream'p.
+// cuts are the words for what cuts an answer short, as in the metadata of typed ones, by the upstream's.
 var cuts = map[string]json.RawMessage{
 	"max_output_tokens": json.RawMessage(`"length"`), "content_filter": json.RawMessage(`"filter"`),
 }
@@ -333,7 +333,7 @@ func (p *playback) closeMessages(r *response, done *realtime.Response) {
 			m.meta.Usage, changed = done.Usage.Raw, true
 		}
 		if i == len(r.messages)-1 && cut != nil {
-			m.meta.Extra, changed = map[string]json.RawMessage{thread.MetadataFinish: cut}, true
+			m.note(thread.MetadataFinish, cut)
 		}
 		switch {
 		case !m.open() && (changed || !m.flushAt.IsZero()):

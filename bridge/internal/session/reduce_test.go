@@ -556,6 +556,9 @@ func showChange(o persistence.Change) string {
 		if why := m.Metadata.Extra[thread.MetadataFinish]; why != nil {
 			text += " cut by " + string(why)
 		}
+		if m.Metadata.Extra[thread.MetadataDeleted] != nil {
+			text += " deleted"
+		}
 		if len(m.Metadata.LatencyMS) > 0 {
 			text += fmt.Sprint(" ", m.Metadata.LatencyMS)
 		}
