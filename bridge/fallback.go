@@ -159,50 +159,34 @@ func (a *attempt) end(succeeded bool) {
 
 // health knows which upstreams have failed lately, and which were reached. It is safe for concurrent use.
 type health struct {
-	mu      sync.Mutex
-	rest    map[string]time.Time // until when
-	reached map[string]time.Time
+	failures, reached sync.Map // when each upstream last failed, or was reached, by its name
 }
 
 func (h *health) answered(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.reached == nil {
-		h.reached = make(map[string]time.Time)
-	}
-	h.reached[name] = time.Now()
-	delete(h.rest, name)
+	h.reached.Store(name, time.Now())
+	h.failures.Delete(name)
 }
 
 // doubt forgets that an upstream was reached: it has not served a call.
-func (h *health) doubt(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.reached, name)
-}
+func (h *health) doubt(name string) { h.reached.Delete(name) }
 
-func (h *health) knows(name string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	at, ok := h.reached[name]
-	return ok && time.Since(at) < knownFor
-}
+func (h *health) knows(name string) bool { return within(&h.reached, name, knownFor) }
 
 func (h *health) failed(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.rest == nil {
-		h.rest = make(map[string]time.Time)
-	}
-	h.rest[name] = time.Now().Add(restFor)
-	delete(h.reached, name)
+	h.failures.Store(name, time.Now())
+	h.reached.Delete(name)
+}
+
+// within reports whether something has happened to an upstream no longer ago than that.
+func within(times *sync.Map, name string, limit time.Duration) bool {
+	at, ok := times.Load(name)
+	return ok && time.Since(at.(time.Time)) < limit
 }
 
 // awake returns the routes that have not failed lately, or all of them if there are none.
 func (h *health) awake(routes []Route) []Route {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	awake := slices.DeleteFunc(slices.Clone(routes), func(r Route) bool { return time.Now().Before(h.rest[r.Name()]) })
+	failed := func(r Route) bool { return within(&h.failures, r.Name(), restFor) }
+	awake := slices.DeleteFunc(slices.Clone(routes), failed)
 	if len(awake) == 0 {
 		return routes
 	}

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -41,14 +42,13 @@ const (
 // replayItems turns saved messages into the items that replay them, oldest first: user and system
 // text as input_text, assistant text as output_text (only what was heard of an interrupted voice
 // answer), tool parts as pairs of function_call and function_call_output, never one without the
-// other. Messages without words are skipped. newID makes the item ids; ids and call ids that do not
+// other. Messages without words are skipped. newID makes the item ids; call ids that do not
 // suit the API (up to 32 characters of A-Z a-z 0-9 _ -) are replaced by a hash. Text that would make an
 // event larger than maxEvent bytes, the upstream's limit, is cut and marked; arguments of that size
 // are left out.
 func replayItems(msgs []thread.Message, maxEvent int, newID func() string) []realtime.Item {
 	h := history{
 		newID: newID, room: min(max(maxEvent-aroundItem, 0), maxItemBytes), calls: make(map[string]bool),
-		ids: make(map[string]bool),
 	}
 	for i := range msgs {
 		h.message(&msgs[i])
@@ -102,8 +102,8 @@ func unheard(messages []thread.Message) string {
 func says(m *thread.Message) bool {
 	heardText := thread.NewHeardText(m)
 	return slices.ContainsFunc(m.Parts, func(p thread.Part) bool {
-		_, isTool := toolName(&p)
-		return isTool || p.Type == "file" || p.Type == "text" && strings.TrimSpace(heardText.Next(p.Text)) != ""
+		return p.IsTool() || p.Type == thread.PartFile ||
+			p.Type == thread.PartText && strings.TrimSpace(heardText.Next(p.Text)) != ""
 	})
 }
 
@@ -111,7 +111,6 @@ type history struct {
 	newID func() string
 	items []realtime.Item
 	room  int             // bytes of JSON text for one item's words
-	ids   map[string]bool // item ids in use
 	calls map[string]bool // call ids in use
 }
 
@@ -124,18 +123,18 @@ func (h *history) message(m *thread.Message) {
 	}
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		switch name, isTool := toolName(p); {
-		case p.Type == "text":
+		switch {
+		case p.Type == thread.PartText:
 			if t := heardText.Next(p.Text); strings.TrimSpace(t) != "" {
 				contents = append(contents, realtime.Content{Text: t})
 			}
-		case m.Role == thread.RoleUser && p.Type == "file":
+		case m.Role == thread.RoleUser && p.Type == thread.PartFile:
 			if url := shownURL(p); url != "" {
 				contents = append(contents, realtime.Content{Type: realtime.ContentInputImage, ImageURL: url})
 			}
-		case isTool && m.Role == thread.RoleAssistant:
+		case p.IsTool() && m.Role == thread.RoleAssistant:
 			flush()
-			h.tool(name, p)
+			h.tool(p)
 		}
 	}
 	flush()
@@ -198,12 +197,12 @@ func (h *history) contents(role thread.Role, contents []realtime.Content) {
 	}
 	if len(content) > 0 {
 		h.items = append(h.items,
-			realtime.Item{ID: h.id(), Type: realtime.ItemMessage, Role: string(role), Content: content})
+			realtime.Item{ID: h.newID(), Type: realtime.ItemMessage, Role: string(role), Content: content})
 	}
 }
 
 // tool appends a call and its output.
-func (h *history) tool(name string, p *thread.Part) {
+func (h *history) tool(p *thread.Part) {
 	arguments := string(p.Input)
 	if len(p.Input) == 0 || !json.Valid(p.Input) || jsonLen(arguments) > h.room {
 		arguments = "{}"
@@ -213,28 +212,19 @@ func (h *history) tool(name string, p *thread.Part) {
 	case thread.ToolOutputAvailable:
 		output = toolkit.ResultText(p.Output, p.Raw)
 	case thread.ToolOutputError:
-		b := toolkit.Encode(map[string]string{"error": p.ErrorText})
-		output = string(b)
+		output = string(toolkit.Encode(map[string]string{"error": p.ErrorText}))
 	default:
 		output = noResult
 	}
 	call := h.callID(p.ToolCallID)
 	h.items = append(h.items,
-		realtime.Item{ID: h.id(), Type: realtime.ItemFunctionCall, CallID: call, Name: name, Arguments: arguments},
 		realtime.Item{
-			ID: h.id(), Type: realtime.ItemFunctionCallOutput, CallID: call,
+			ID: h.newID(), Type: realtime.ItemFunctionCall, CallID: call, Name: toolName(p), Arguments: arguments,
+		},
+		realtime.Item{
+			ID: h.newID(), Type: realtime.ItemFunctionCallOutput, CallID: call,
 			Output: cutJSON(output, min(h.room, maxOutputBytes)),
 		})
-}
-
-// id returns a new item id that fits and is not in use.
-func (h *history) id() string {
-	id := fitID(h.newID())
-	for n := 0; h.ids[id]; n++ {
-		id = hashID(id + "#" + strconv.Itoa(n))
-	}
-	h.ids[id] = true
-	return id
 }
 
 // callID returns the model's id of a tool call, made to fit. Two tool calls with the same id, for example from two
@@ -263,35 +253,14 @@ func hashID(s string) string {
 	return hex.EncodeToString(sum[:maxIDLen/2])
 }
 
-// toolName returns the function's name if the part is a tool part.
-func toolName(p *thread.Part) (string, bool) {
-	name, ok := strings.CutPrefix(p.Type, "tool-")
-	if p.Type == "dynamic-tool" {
-		ok = true
-		name = ""
-	}
-	if !ok {
-		return "", false
-	}
-	if p.ToolName != "" {
-		name = p.ToolName
-	}
-	if name = toolkit.CleanName(name); name == "" {
-		name = "unknown"
-	}
-	return name[:min(len(name), toolkit.MaxName)], true
+// toolName returns the function's name of a tool part.
+func toolName(p *thread.Part) string {
+	name := cmp.Or(toolkit.CleanName(p.ToolName), "unknown")
+	return name[:min(len(name), toolkit.MaxName)]
 }
 
 // jsonLen returns how many bytes s takes inside a JSON string.
-func jsonLen(s string) int {
-	n := 0
-	for i := 0; i < len(s); {
-		r, size := utf8.DecodeRuneInString(s[i:])
-		n += jsonRuneLen(r, size)
-		i += size
-	}
-	return n
-}
+func jsonLen(s string) int { return len(toolkit.Encode(s)) - len(`""`) }
 
 func jsonRuneLen(r rune, size int) int {
 	switch {

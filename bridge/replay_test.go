@@ -86,18 +86,18 @@ func TestReplayItems(t *testing.T) {
 			[]thread.Message{{Role: assistant, Parts: []thread.Part{
 				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "a", State: thread.ToolOutputAvailable, Output: json.RawMessage(`"words & <b>"`)},
 				{Type: "dynamic-tool", ToolName: "files__read", ToolCallID: "b", State: thread.ToolOutputError, ErrorText: `no "file"`},
-				{Type: "tool-x", ToolCallID: "c", State: thread.ToolInputAvailable, Input: json.RawMessage(`{"cut":`)},
-				{Type: "tool-x", ToolCallID: "d", State: thread.ToolOutputAvailable},
+				{Type: "tool-x", ToolName: "x", ToolCallID: "c", State: thread.ToolInputAvailable, Input: json.RawMessage(`{"cut":`)},
+				{Type: "tool-x", ToolName: "x", ToolCallID: "d", State: thread.ToolOutputAvailable},
 			}}},
 			[]realtime.Item{
 				call("i1", "a", "files__read", "{}"), output("i2", "a", "words & <b>"), call("i3", "b", "files__read", "{}"), output("i4", "b", `{"error":"no \"file\""}`),
 				call("i5", "c", "x", "{}"), output("i6", "c", noResult), call("i7", "d", "x", "{}"), output("i8", "d", "null"),
 			},
 		},
-		"tool of a user": {[]thread.Message{{Role: user, Parts: []thread.Part{{Type: "tool-x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},
+		"tool of a user": {[]thread.Message{{Role: user, Parts: []thread.Part{{Type: "tool-x", ToolName: "x", ToolCallID: "c"}, text("hi")}}}, []realtime.Item{msg("i1", "user", realtime.ContentInputText, "hi")}},
 		"odd names and ids": {
 			[]thread.Message{{Role: assistant, Parts: []thread.Part{
-				{Type: "tool-a b/ü", ToolCallID: strings.Repeat("x", 33)}, {Type: "dynamic-tool", ToolName: strings.Repeat("n", 70), ToolCallID: "ok"},
+				{Type: "tool-a b/ü", ToolName: "a b/ü", ToolCallID: strings.Repeat("x", 33)}, {Type: "dynamic-tool", ToolName: strings.Repeat("n", 70), ToolCallID: "ok"},
 				{Type: "dynamic-tool", ToolCallID: "ok"},
 			}}},
 			[]realtime.Item{
@@ -109,7 +109,7 @@ func TestReplayItems(t *testing.T) {
 			[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two three. "), text("Four five.")}, Metadata: interrupted("One two three. Four")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "One two three.", "Four")},
 		},
-		"heard nothing": {[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two."), {Type: "tool-x", ToolCallID: "c"}}, Metadata: interrupted("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
+		"heard nothing": {[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two."), {Type: "tool-x", ToolName: "x", ToolCallID: "c"}}, Metadata: interrupted("")}}, []realtime.Item{call("i1", "c", "x", "{}"), output("i2", "c", noResult)}},
 		"heard otherwise": {
 			[]thread.Message{{Role: assistant, Parts: []thread.Part{text("One two three."), text("Four.")}, Metadata: interrupted("one, two")}},
 			[]realtime.Item{msg("i1", "assistant", realtime.ContentOutputText, "one, two")},
@@ -188,7 +188,7 @@ func TestReplayItemsProperties(t *testing.T) {
 	for seed := range uint64(150) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		msgs := randomThread(r)
-		items := replayItems(msgs, 256<<10, func() string { return randomID(r) })
+		items := replayItems(msgs, 256<<10, counter())
 		checkItems(t, seed, items)
 		if t.Failed() {
 			return

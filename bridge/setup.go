@@ -10,14 +10,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"voicebridge/assistant"
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
-	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
@@ -28,21 +26,10 @@ import (
 type setup struct {
 	calls *Calls
 	call  *call
-	// cfg is that of the thread's assistant.
-	cfg       *Config
-	assistant assistant.Assistant
-	route     Route
-	offer     string // the browser's SDP
-	// socket is a client's connection, in its place.
-	socket *wsserver.Conn
-	server bool // whose client is an application's server
-	fresh  bool // the thread was made for this call: it is empty
-	patch  session.Patch
-	// fixed, mayChange and ownerCalls come from Start.
-	fixed      bool
-	mayChange  []string
-	ownerCalls int
-	keepSound  bool // the call is to be recorded
+	start Start
+	patch session.Patch // start's session
+	cfg   *Config       // that of the thread's assistant
+	route Route
 
 	own     Settings // with what the route has
 	record  records.Call
@@ -83,9 +70,9 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
-		AssistantID: s.assistant.ID, AssistantOwner: s.assistant.Owner,
+		AssistantID: s.call.assistant.ID, AssistantOwner: s.call.assistant.Owner,
 	}
-	if len(s.assistant.Extract) > 0 {
+	if len(s.call.assistant.Extract) > 0 {
 		s.record.Extraction = records.ExtractionWaiting
 	}
 	s.call.trail.reach(trailDial)
@@ -109,17 +96,17 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 
 func (s *setup) answerBrowser(ctx context.Context) error {
 	post := s.call.postBrowser
-	if s.socket != nil {
-		post = s.call.postSocket(s.socket, s.server)
+	if s.start.Socket != nil {
+		post = s.call.postSocket(s.start.Socket, s.start.Server)
 	}
 	handlers := leg.BrowserHandlers(1, post)
 	handlers.Reached = s.call.trail.browser
-	if s.socket != nil {
-		s.socket.Handle(handlers, func() { s.call.stop(EndBrowserStalled) })
-		s.browser = s.socket
+	if s.start.Socket != nil {
+		s.start.Socket.Handle(handlers, func() { s.call.stop(EndBrowserStalled) })
+		s.browser = s.start.Socket
 		return nil
 	}
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.offer, handlers)
+	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, handlers)
 	switch {
 	case err == nil:
 		s.browser, s.answer = peer, answer
@@ -235,7 +222,7 @@ func (s *setup) save(ctx context.Context, rec *records.Leg) error {
 	s.created = true
 	err := s.calls.cfg.Store.Batch(ctx, key, func(b *persistence.Batch) error {
 		if !s.claimed {
-			if err := b.Records.RoomForCall(s.ownerCalls, unsaved.callsOf(key.Owner)...); err != nil {
+			if err := b.Records.RoomForCall(s.start.OwnerCalls, unsaved.callsOf(key.Owner)...); err != nil {
 				return err
 			}
 		}
@@ -271,7 +258,7 @@ func (s *setup) readHistory(ctx context.Context) ([]thread.Message, error) {
 // readThread is readHistory without the images.
 func (s *setup) readThread(ctx context.Context) error {
 	defer s.call.trail.reach(trailHistory)
-	if s.fresh {
+	if s.start.ThreadID == "" { // the thread is new
 		return nil
 	}
 	cfg := s.cfg
@@ -332,13 +319,13 @@ func (s *setup) list(ctx context.Context) error {
 	if err := s.readSpent(ctx); err != nil {
 		return err
 	}
-	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.assistant)
+	tools, err := cfg.Tools(ctx, s.call.key.Owner, s.call.assistant)
 	if err != nil {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	s.registry = tools.Clone()
-	allow := s.assistant.Tools.Allow
-	if s.assistant.ID != "" &&
+	allow := s.call.assistant.Tools.Allow
+	if s.call.assistant.ID != "" &&
 		(tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
 		return nil // nothing runs that could be cancelled, or the assistant is not to have it
 	}
@@ -367,13 +354,13 @@ func (s *setup) state(now time.Time) *session.State {
 	c.writer = cfg.Writer
 	c.tools.router = toolkit.NewRouter(s.registry,
 		toolkit.RouterConfig{Timeout: cfg.ToolTimeout, Observe: cfg.OnTool, Logger: s.calls.log})
-	if n := cfg.ReplayMessages; n > 0 && !s.fresh {
+	if n := cfg.ReplayMessages; n > 0 && s.start.ThreadID != "" {
 		c.follow = &follower{store: cfg.Store, key: c.key, messages: n, log: c.log}
 	}
 	s.beginRecording()
 	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
-	greeting := s.assistant.Greeting
+	greeting := s.call.assistant.Greeting
 	if s.last != "" { // somebody has spoken before
 		greeting = s.unheard
 	}
@@ -383,9 +370,9 @@ func (s *setup) state(now time.Time) *session.State {
 	}
 	return session.New(session.Config{
 		Settings: s.own, Greeting: greeting, Announcement: announcement, OwnerSpentUSD: s.spent,
-		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.fixed, MayChange: s.mayChange, History: s.history,
-		LastMessage: s.last, KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can,
-		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.socket != nil,
+		CallID: c.id, Key: c.key, Patch: s.patch, Fixed: s.start.Fixed, MayChange: s.start.MayChange,
+		History: s.history, LastMessage: s.last, KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can,
+		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.start.Socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
 	}, s.record, s.registry, now)
@@ -394,10 +381,11 @@ func (s *setup) state(now time.Time) *session.State {
 // beginRecording prepares the recording of the call. If that is not possible the call goes on without one, and does not
 // claim to have one.
 func (s *setup) beginRecording() {
-	if !s.keepSound || s.calls.cfg.Record == nil {
+	c := s.call
+	wanted := s.start.Record || c.assistant.Recording != nil && *c.assistant.Recording
+	if !wanted || s.calls.cfg.Record == nil {
 		return
 	}
-	c := s.call
 	r, err := s.calls.cfg.Record(c.key.Owner, c.id, func() { c.post(session.RecordingFailed{}) })
 	if err != nil {
 		c.log.Error("call not recorded", "error", err)
@@ -419,7 +407,7 @@ func (s *setup) undo() {
 	if s.up != nil {
 		s.up.Drop()
 	}
-	if s.browser != nil && s.socket == nil { // which may be of use to another try
+	if s.browser != nil && s.start.Socket == nil { // which may be of use to another try
 		_ = s.browser.Close()
 	}
 	if !s.created {

@@ -206,11 +206,7 @@ func (c *Calls) connect(
 			route = named
 		}
 	}
-	set := setup{
-		calls: c, cfg: cfg, assistant: a, route: route, call: incoming, offer: start.Offer, socket: start.Socket,
-		server: start.Server, fresh: start.ThreadID == "", patch: patch, fixed: start.Fixed, mayChange: start.MayChange,
-		keepSound: start.Record || a.Recording != nil && *a.Recording, ownerCalls: start.OwnerCalls,
-	}
+	set := setup{calls: c, call: incoming, start: start, patch: patch, cfg: cfg, route: route}
 	s, answer, err := set.run(ctx)
 	if err != nil {
 		return "", err

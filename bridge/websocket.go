@@ -90,7 +90,7 @@ func (l *socketLeg) Append(messages []thread.Message) [][]byte {
 	if words == "" {
 		return nil
 	}
-	item := realtime.Item{ID: fitID(l.newID()), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
+	item := realtime.Item{ID: l.newID(), Type: realtime.ItemMessage, Role: string(thread.RoleUser),
 		Content: []realtime.Content{
 			{Type: realtime.ContentInputText, Text: before + words},
 		}}

@@ -248,13 +248,7 @@ func (a *Archive) keep(ctx context.Context, t *tape) (size int64, err error) {
 		if err := errors.Join(lines[i].finish(t.length), out[i].close()); err != nil {
 			return 0, err
 		}
-		n, err := file.Seek(0, io.SeekCurrent)
-		if err == nil {
-			_, err = file.Seek(0, io.SeekStart)
-		}
-		if err == nil {
-			err = a.cfg.Store.Put(ctx, t.CallID, trackFile(Track(i)), file, n)
-		}
+		n, err := a.put(ctx, t.CallID, trackFile(Track(i)), file)
 		if err != nil {
 			return 0, err
 		}
@@ -269,43 +263,35 @@ func (a *Archive) keep(ctx context.Context, t *tape) (size int64, err error) {
 func (a *Archive) Open(
 	ctx context.Context, owner, callID, track string,
 ) (io.ReadSeekCloser, recordings.Recording, error) {
-	rec, err := a.cfg.Records.Recording(ctx, owner, callID)
-	if err != nil {
-		return nil, rec, err
-	}
-	if track == Both {
-		file, err := a.mixed(ctx, owner, callID, bothFile)
-		return file, rec, err
-	}
-	file, err := a.cfg.Store.Open(ctx, callID, track+".ogg")
-	return file, rec, err
+	return a.open(ctx, owner, callID, track+".ogg")
 }
 
 // Peaks opens the peaks of a call's recording, as JSON.
 func (a *Archive) Peaks(ctx context.Context, owner, callID string) (io.ReadSeekCloser, recordings.Recording, error) {
+	return a.open(ctx, owner, callID, peaksFile)
+}
+
+// open opens a file of a recording. One that is made of both tracks is made first if it is not there.
+func (a *Archive) open(
+	ctx context.Context, owner, callID, name string,
+) (io.ReadSeekCloser, recordings.Recording, error) {
 	rec, err := a.cfg.Records.Recording(ctx, owner, callID)
 	if err != nil {
 		return nil, rec, err
 	}
-	file, err := a.mixed(ctx, owner, callID, peaksFile)
-	return file, rec, err
-}
-
-// mixed opens a file that is made of both tracks.
-func (a *Archive) mixed(ctx context.Context, owner, callID, name string) (io.ReadSeekCloser, error) {
 	file, err := a.cfg.Store.Open(ctx, callID, name)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return file, err
+	if name != bothFile && name != peaksFile || !errors.Is(err, fs.ErrNotExist) {
+		return file, rec, err
 	}
 	a.mixes.Lock()
 	defer a.mixes.Unlock()
 	if file, err = a.cfg.Store.Open(ctx, callID, name); errors.Is(err, fs.ErrNotExist) {
 		if err := a.keepIfThere(ctx, owner, callID, a.mix(ctx, callID)); err != nil {
-			return nil, err
+			return nil, rec, err
 		}
 		file, err = a.cfg.Store.Open(ctx, callID, name)
 	}
-	return file, err
+	return file, rec, err
 }
 
 // keepIfThere deletes what was made of a recording that was deleted meanwhile.
@@ -340,15 +326,20 @@ func (a *Archive) mix(ctx context.Context, callID string) (err error) {
 	if err != nil {
 		return err
 	}
-	size, err := out.Seek(0, io.SeekCurrent)
+	_, err = a.put(ctx, callID, bothFile, out)
+	return errors.Join(err, a.cfg.Store.Put(ctx, callID, peaksFile, bytes.NewReader(data), int64(len(data))))
+}
+
+// put puts a file that was just written into the store, and returns its size.
+func (a *Archive) put(ctx context.Context, callID, name string, file *os.File) (size int64, err error) {
+	size, err = file.Seek(0, io.SeekCurrent)
 	if err == nil {
-		_, err = out.Seek(0, io.SeekStart)
+		_, err = file.Seek(0, io.SeekStart)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.cfg.Store.Put(ctx, callID, name, file, size)
 	}
-	return errors.Join(a.cfg.Store.Put(ctx, callID, bothFile, out, size),
-		a.cfg.Store.Put(ctx, callID, peaksFile, bytes.NewReader(data), int64(len(data))))
+	return size, err
 }
 
 // Cut returns a part of a track as a file of its own.

@@ -2,7 +2,6 @@ package recording
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,21 +21,9 @@ const (
 // Peaks are how loud each side was in the course of a call: for each twentieth of a second its loudest sample, from 0
 // to 100.
 type Peaks struct {
-	PerSecond int   `json:"per_second"`
-	User      peaks `json:"user"`
-	Assistant peaks `json:"assistant"`
-}
-
-// peaks are written as numbers: as bytes they would become base64.
-type peaks []byte
-
-// MarshalJSON writes a list of numbers.
-func (p peaks) MarshalJSON() ([]byte, error) {
-	numbers := make([]int, len(p))
-	for i, n := range p {
-		numbers[i] = int(n)
-	}
-	return json.Marshal(numbers)
+	PerSecond int    `json:"per_second"`
+	User      []int8 `json:"user"` // as bytes they would become base64
+	Assistant []int8 `json:"assistant"`
 }
 
 // samplesOf turns a track into samples.
@@ -45,7 +32,7 @@ type samplesOf struct {
 	decoder *opus.Decoder
 	pcm     []int16 // decoded and not yet read
 	ended   bool
-	level   peaks
+	level   []int8
 	loudest int // of the samples since the last level
 	counted int
 }
@@ -55,7 +42,7 @@ func newSamples(file io.Reader) (*samplesOf, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &samplesOf{in: newOggReader(file), decoder: decoder}, nil
+	return &samplesOf{in: newOggReader(file), decoder: decoder, level: []int8{}}, nil
 }
 
 // read fills pcm, at the end with silence, and reports whether there was anything left.
@@ -88,7 +75,7 @@ func (s *samplesOf) count(pcm []int16) {
 	for _, sample := range pcm {
 		s.loudest = max(s.loudest, abs(int(sample)))
 		if s.counted++; s.counted == peakSamples {
-			s.level = append(s.level, byte(s.loudest*100/(1<<15)))
+			s.level = append(s.level, int8(s.loudest*100/(1<<15)))
 			s.loudest, s.counted = 0, 0
 		}
 	}

@@ -41,7 +41,8 @@ type Recorder struct {
 	started time.Time // zero before the first Run
 	stopped time.Time // zero before Stop
 	running bool
-	waiting batch
+	waiting []taken
+	size    int // of their payloads, in bytes
 	lost    int // packets since the last flush
 
 	stop, done chan struct{}
@@ -54,23 +55,9 @@ type tapeFile interface {
 	Sync() error
 }
 
-// batch is packets that wait: their payloads are in one slice.
-type batch struct {
-	packets  []waitingPacket
-	payloads []byte
-}
-
-type waitingPacket struct {
-	track      Track
-	at         time.Duration
-	packet     media.Packet // without its payload
-	start, end int          // of its payload
-}
-
 // flushed is what is kept from one flush to the next.
 type flushed struct {
 	begun bool // the first line is written
-	batch batch
 	block []byte
 	at    time.Duration // of the packet that is being written
 	opus  [tracks]media.Sink
@@ -113,20 +100,14 @@ func (r *Recorder) take(track Track, p *media.Packet) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := &r.waiting
 	switch {
 	case !r.running:
-		return
-	case len(w.payloads)+len(p.Payload) > maxWaiting:
+	case r.size+len(p.Payload) > maxWaiting:
 		r.lost++
-		return
+	default:
+		r.waiting = append(r.waiting, taken{track, now.Sub(r.started), p.Clone()})
+		r.size += len(p.Payload)
 	}
-	kept := waitingPacket{
-		track: track, at: now.Sub(r.started), packet: *p, start: len(w.payloads), end: len(w.payloads) + len(p.Payload),
-	}
-	kept.packet.Payload = nil
-	w.payloads = append(w.payloads, p.Payload...)
-	w.packets = append(w.packets, kept)
 }
 
 // Run keeps packets from now on, or keeps none, as in a pause. The recording begins when it is first told to keep them.
@@ -181,7 +162,8 @@ func (r *Recorder) run() {
 func (r *Recorder) flush() error {
 	f := &r.flushed
 	r.mu.Lock()
-	f.batch, r.waiting = r.waiting, batch{packets: f.batch.packets[:0], payloads: f.batch.payloads[:0]}
+	waiting := r.waiting
+	r.waiting, r.size = nil, 0
 	lost, started, length := r.lost, r.started, time.Since(r.started)
 	if !r.stopped.IsZero() {
 		length = r.stopped.Sub(r.started)
@@ -195,11 +177,9 @@ func (r *Recorder) flush() error {
 		return err
 	}
 	f.block = append(f.block[:0], make([]byte, blockHead)...)
-	for i := range f.batch.packets {
-		w := &f.batch.packets[i]
-		w.packet.Payload = f.batch.payloads[w.start:w.end]
-		f.at = w.at
-		if f.opus[w.track].WriteAudio(&w.packet) != nil {
+	for _, p := range waiting {
+		f.at = p.at
+		if f.opus[p.track].WriteAudio(&p.Packet) != nil {
 			lost++
 		}
 	}

@@ -149,10 +149,9 @@ func TestTimeline(t *testing.T) {
 			line := timeline{put: got.put}
 			sound := tone(t, 440, len(tt.packets))
 			for i, p := range tt.packets {
-				must(t, line.add(taken{
-					at: time.Duration(p.at) * time.Millisecond, source: p.source, sequence: p.sequence,
-					timestamp: uint32(p.timestamp * sampleRate / 1000), payload: sound[i],
-				}))
+				must(t, line.add(taken{at: time.Duration(p.at) * time.Millisecond, Packet: media.Packet{
+					Source: p.source, Sequence: p.sequence, Timestamp: uint32(p.timestamp * sampleRate / 1000), Payload: sound[i],
+				}}))
 			}
 			must(t, line.finish(time.Duration(tt.length)*time.Millisecond))
 			if ms := got.of(sound); !slices.Equal(ms, tt.want) {
@@ -175,9 +174,9 @@ func TestSavedSilence(t *testing.T) {
 	var sequence uint16
 	send := func(frame, delay int, payload []byte) {
 		sequence++
-		must(t, line.add(taken{
-			at: time.Duration(100+20*frame+delay) * time.Millisecond, source: 1, sequence: sequence, timestamp: uint32(frame * media.FrameStep), payload: payload,
-		}))
+		must(t, line.add(taken{at: time.Duration(100+20*frame+delay) * time.Millisecond, Packet: media.Packet{
+			Source: 1, Sequence: sequence, Timestamp: uint32(frame * media.FrameStep), Payload: payload,
+		}}))
 	}
 	var want []int
 	for i, payload := range sound {
@@ -222,7 +221,9 @@ func TestDrift(t *testing.T) {
 	last := 0
 	for i := range packets {
 		at := time.Duration(float64(i) * 20e6 * 1.0002)
-		must(t, line.add(taken{at: at, source: 1, sequence: uint16(i), timestamp: uint32(i * frame), payload: sound}))
+		must(t, line.add(taken{at: at, Packet: media.Packet{
+			Source: 1, Sequence: uint16(i), Timestamp: uint32(i * frame), Payload: sound,
+		}}))
 		if i > window {
 			last = max(last, abs(line.end-samples(at)))
 		}
@@ -417,7 +418,7 @@ func TestFull(t *testing.T) {
 		must(t, up.WriteAudio(&media.Packet{Payload: []byte{0xf8}}))
 		synctest.Wait()
 		r.mu.Lock()
-		waiting := len(r.waiting.packets)
+		waiting := len(r.waiting)
 		r.mu.Unlock()
 		if waiting != 0 || !failed.Load() {
 			t.Error("packets wait for a file that cannot be written")
@@ -443,8 +444,8 @@ func TestPCM(t *testing.T) {
 		must(t, err)
 		n := 0
 		for p, ok := opened.next(); ok; p, ok = opened.next() {
-			if opus.Duration(p.payload) != frame {
-				t.Fatalf("a packet of %d samples", opus.Duration(p.payload))
+			if opus.Duration(p.Payload) != frame {
+				t.Fatalf("a packet of %d samples", opus.Duration(p.Payload))
 			}
 			n++
 		}
@@ -479,7 +480,7 @@ func TestMix(t *testing.T) {
 			t.Errorf("a tone at half of what is possible has the level %d", level)
 		}
 	}
-	data, err := json.Marshal(Peaks{PerSecond: 20, User: peaks{0, 100}})
+	data, err := json.Marshal(Peaks{PerSecond: 20, User: []int8{0, 100}, Assistant: []int8{}})
 	must(t, err)
 	if string(data) != `{"per_second":20,"user":[0,100],"assistant":[]}` {
 		t.Error(string(data))

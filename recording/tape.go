@@ -48,14 +48,11 @@ const (
 	packetHead = 1 + 8 + 4 + 4 + 2
 )
 
-// taken is a packet of Opus with the time at which it passed, from the start of the recording.
+// taken is a packet with the time at which it passed, from the start of the recording. On a tape it is one of Opus.
 type taken struct {
-	track     Track
-	at        time.Duration
-	source    uint32
-	timestamp uint32
-	sequence  uint16
-	payload   []byte
+	track Track
+	at    time.Duration
+	media.Packet
 }
 
 // appendPacket adds a packet to a block.
@@ -110,15 +107,15 @@ func (t *tape) next() (taken, bool) {
 	if len(b) < packetHead || b[0] >= tracks {
 		return taken{}, false
 	}
-	p := taken{
-		track: Track(b[0]), at: time.Duration(binary.BigEndian.Uint64(b[1:])), source: binary.BigEndian.Uint32(b[9:]),
-		timestamp: binary.BigEndian.Uint32(b[13:]), sequence: binary.BigEndian.Uint16(b[17:]),
-	}
+	p := taken{Track(b[0]), time.Duration(binary.BigEndian.Uint64(b[1:])), media.Packet{
+		Source: binary.BigEndian.Uint32(b[9:]), Timestamp: binary.BigEndian.Uint32(b[13:]),
+		Sequence: binary.BigEndian.Uint16(b[17:]),
+	}}
 	size, n := binary.Uvarint(b[packetHead:])
 	if b = b[packetHead:]; n <= 0 || size > uint64(len(b)-n) {
 		return taken{}, false
 	}
-	p.payload, t.block = b[n:n+int(size)], b[n+int(size):]
+	p.Payload, t.block = b[n:n+int(size)], b[n+int(size):]
 	return p, true
 }
 

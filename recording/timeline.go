@@ -44,10 +44,10 @@ func samples(d time.Duration) int { return int(d * sampleRate / time.Second) }
 // add adds a packet.
 func (t *timeline) add(p taken) error {
 	at := len(t.queue)
-	for at > 0 && t.queue[at-1].source == p.source && int16(t.queue[at-1].sequence-p.sequence) > 0 {
+	for at > 0 && t.queue[at-1].Source == p.Source && int16(t.queue[at-1].Sequence-p.Sequence) > 0 {
 		at--
 	}
-	if at > 0 && t.queue[at-1].source == p.source && t.queue[at-1].sequence == p.sequence {
+	if at > 0 && t.queue[at-1].Source == p.Source && t.queue[at-1].Sequence == p.Sequence {
 		return nil // twice
 	}
 	t.queue = slices.Insert(t.queue, at, p)
@@ -72,26 +72,26 @@ func (t *timeline) finish(length time.Duration) error {
 
 // place passes a packet on, and before it what fills the gap since the last one.
 func (t *timeline) place(p taken) error {
-	n := opus.Duration(p.payload)
+	n := opus.Duration(p.Payload)
 	if n == 0 {
 		return nil
 	}
-	if t.known && p.source == t.source && int16(p.sequence-t.last) <= 0 {
+	if t.known && p.Source == t.source && int16(p.Sequence-t.last) <= 0 {
 		return nil // it comes too late
 	}
 	arrived := samples(p.at)
-	at := t.anchor + int(int32(p.timestamp-t.clock))
-	lost := t.known && p.source == t.source && p.sequence-t.last > 1
+	at := t.anchor + int(int32(p.Timestamp-t.clock))
+	lost := t.known && p.Source == t.source && p.Sequence-t.last > 1
 	switch {
-	case !t.known || p.source != t.source || abs(at-arrived) > maxJump,
+	case !t.known || p.Source != t.source || abs(at-arrived) > maxJump,
 		at-t.end >= pause && !lost && !opus.IsEmpty(t.before):
 		t.begin(p, arrived)
 		at = arrived
 	default:
 		at += t.drift(arrived - at)
-		t.anchor, t.clock = at, p.timestamp // so that timestamps may wrap around
+		t.anchor, t.clock = at, p.Timestamp // so that timestamps may wrap around
 	}
-	t.last = p.sequence
+	t.last = p.Sequence
 	before := t.before
 	if !lost && at-t.end >= pause && !opus.IsEmpty(before) {
 		before = nil
@@ -99,14 +99,14 @@ func (t *timeline) place(p taken) error {
 	if err := t.fill(at, before); err != nil {
 		return err
 	}
-	t.before = p.payload
+	t.before = p.Payload
 	t.end += n
-	return t.put(p.payload, n)
+	return t.put(p.Payload, n)
 }
 
 // begin takes a packet as the first of a stretch of sound.
 func (t *timeline) begin(p taken, arrived int) {
-	t.known, t.source, t.clock, t.anchor = true, p.source, p.timestamp, arrived
+	t.known, t.source, t.clock, t.anchor = true, p.Source, p.Timestamp, arrived
 	t.delay, t.delayed = maxJump, 0
 }
 
