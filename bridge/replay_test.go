@@ -51,8 +51,9 @@ func TestReplayItems(t *testing.T) {
 	output := func(id, call, out string) realtime.Item {
 		return realtime.Item{ID: id, Type: realtime.ItemFunctionCallOutput, CallID: call, Output: out}
 	}
-	tool := func(kind, id string, state thread.ToolState, in, out string) thread.Part {
-		p := thread.Part{Type: kind, ToolCallID: id, State: state}
+	tool := func(name, id string, state thread.ToolState, in, out string) thread.Part {
+		p := thread.ToolPart(name)
+		p.ToolCallID, p.State = id, state
 		if in != "" {
 			p.Input = json.RawMessage(in)
 		}
@@ -74,7 +75,7 @@ func TestReplayItems(t *testing.T) {
 		"parts in order": {
 			[]thread.Message{{Role: assistant, Parts: []thread.Part{
 				{Type: "step-start"}, text("let me see"),
-				tool("tool-create_bar_chart", "call_1", thread.ToolOutputAvailable, `{"title":"T"}`, `{"status":"success","message":"made","chartId":"c1","chartData":{"data":[1,2]}}`),
+				tool("create_bar_chart", "call_1", thread.ToolOutputAvailable, `{"title":"T"}`, `{"status":"success","message":"made","chartId":"c1","chartData":{"data":[1,2]}}`),
 				{Type: "step-start"}, text("here it is"),
 			}}},
 			[]realtime.Item{

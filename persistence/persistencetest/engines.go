@@ -6,9 +6,12 @@ package persistencetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +28,8 @@ import (
 // goroutines are left. It does not return.
 func Main(m *testing.M, options ...goleak.Option) {
 	time.Local = time.FixedZone("odd", 5*60*60+45*60)
+	// Most of such tests wait more than they compute. Main runs before the flags are read, so -parallel changes this.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(8, runtime.GOMAXPROCS(0))))
 	code := m.Run()
 	if err := stopCluster(); err != nil {
 		fmt.Fprintln(os.Stderr, "persistencetest:", err)
