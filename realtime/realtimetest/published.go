@@ -15,26 +15,30 @@ import (
 //go:embed openai.json
 var openai []byte
 
-// published are the schemas of the events, by direction and type.
-var published = sync.OnceValue(func() map[string]*jsonschema.Resolved {
+// events are the published schemas of events, by direction and type. Each is resolved when it is first needed: that of
+// all takes seconds, for which a server that is just being talked to would not answer.
+var events = sync.OnceValue(func() map[string]func() *jsonschema.Resolved {
 	var all jsonschema.Schema
 	if err := json.Unmarshal(openai, &all); err != nil {
 		panic(err)
 	}
-	found := make(map[string]*jsonschema.Resolved)
+	found := make(map[string]func() *jsonschema.Resolved)
 	for name, s := range all.Defs {
 		direction, _, isEvent := strings.Cut(strings.TrimPrefix(name, "Realtime"), "Event")
 		kind := s.Properties["type"]
 		if !isEvent || kind == nil {
 			continue
 		}
-		root := &jsonschema.Schema{Ref: "#/$defs/" + name, Defs: all.Defs}
-		resolved, err := root.CloneSchemas().Resolve(nil)
-		if err != nil {
-			panic(fmt.Errorf("resolve %s: %w", name, err))
-		}
+		resolve := sync.OnceValue(func() *jsonschema.Resolved {
+			root := &jsonschema.Schema{Ref: "#/$defs/" + name, Defs: all.Defs}
+			resolved, err := root.CloneSchemas().Resolve(nil)
+			if err != nil {
+				panic(fmt.Errorf("resolve %s: %w", name, err))
+			}
+			return resolved
+		})
 		for _, value := range append(kind.Enum, constOf(kind)...) {
-			found[fmt.Sprint(direction, " ", value)] = resolved
+			found[fmt.Sprint(direction, " ", value)] = resolve
 		}
 	}
 	return found
@@ -61,12 +65,12 @@ func Published(direction string, event []byte, nulls ...string) error {
 	if err := json.Unmarshal(event, &tree); err != nil {
 		return fmt.Errorf("decode event: %w", err)
 	}
-	s := published()[fmt.Sprint(direction, " ", tree["type"])]
-	if s == nil {
+	schema := events()[fmt.Sprint(direction, " ", tree["type"])]
+	if schema == nil {
 		return nil
 	}
 	withoutNulls(tree, nulls)
-	if err := s.Validate(tree); err != nil {
+	if err := schema().Validate(tree); err != nil {
 		return fmt.Errorf("%s: %w", tree["type"], err)
 	}
 	return nil
