@@ -92,7 +92,7 @@ func (c *clientTools) use(next bySide) error {
 		return fmt.Errorf("declare tools: %w", err)
 	}
 	c.declared = next
-	c.do(DeclareTools{defs})
+	c.do(DeclareTools{Tools: defs})
 	return nil
 }
 

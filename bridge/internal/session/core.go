@@ -79,7 +79,7 @@ func (c *core) beside(data []byte, draft bool) {
 	}
 }
 
-func (c *core) save(change persistence.Change) { c.do(Write{change}) }
+func (c *core) save(change persistence.Change) { c.do(Write{Change: change}) }
 
 // saveCall saves the current record of the call.
 func (c *core) saveCall() { c.save(persistence.PutCall{Call: c.record}) }

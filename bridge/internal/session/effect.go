@@ -15,28 +15,40 @@ import (
 // Effect is something for the call to do: one of the types below. Effects are carried out in order.
 type Effect interface{ isEffect() }
 
+// effect makes what embeds it one of them.
+type effect struct{}
+
+func (effect) isEffect() {}
+
 type (
 	// ToUpstream sends an event to an upstream session.
 	ToUpstream struct {
+		effect
 		Gen  int
 		Data []byte
 	}
 	// ToBrowser sends an event to the browser. A draft may be dropped if the browser is slow.
 	ToBrowser struct {
+		effect
 		Data  []byte
 		Draft bool
 	}
 	// ToSideband sends an event to a sideband, as ToBrowser to the browser.
 	ToSideband struct {
+		effect
 		ID    int
 		Data  []byte
 		Draft bool
 	}
 	// EndSideband ends the connection of a sideband.
-	EndSideband struct{ ID int }
+	EndSideband struct {
+		effect
+		ID int
+	}
 	// Dial makes the upstream session of the next generation, with History. UpstreamDialed or
 	// UpstreamDialFailed follows.
 	Dial struct {
+		effect
 		Gen     int
 		History []thread.Message
 		// Refused is the name of the upstream if it has refused to go on.
@@ -45,17 +57,25 @@ type (
 		Whole Whole
 	}
 	// Replay sends the upstream the history that its Dial was given.
-	Replay struct{ Gen int }
+	Replay struct {
+		effect
+		Gen int
+	}
 	// Append sends the upstream what was said since.
 	Append struct {
+		effect
 		Gen      int
 		Messages []thread.Message
 	}
 	// Switch connects the caller's audio, both ways, to the upstream of that generation. HeldSent follows.
-	Switch struct{ Gen int }
+	Switch struct {
+		effect
+		Gen int
+	}
 	// AwaitSound asks when the first audio of a response that began at Since was sent to the
 	// caller. SoundSent follows, if there is any.
 	AwaitSound struct {
+		effect
 		Gen        int
 		ResponseID string
 		Since      time.Time
@@ -63,65 +83,100 @@ type (
 	// HangUp ends an upstream session that no longer belongs to the call. Hold keeps the caller's
 	// audio until the next Switch.
 	HangUp struct {
+		effect
 		Gen    int
 		Reason EndReason
 		Hold   bool
 	}
 	// Write changes the thread, perhaps later but in order and without loss.
-	Write struct{ Change persistence.Change }
+	Write struct {
+		effect
+		Change persistence.Change
+	}
 	// Publish sends the thread's watchers an event that is not saved.
 	Publish struct {
+		effect
 		Kind persistence.EventType
 		Data any
 	}
 	// Tell is Publish for an event that is saved with the changes of the same input.
 	Tell struct {
+		effect
 		Kind persistence.EventType
 		Data any
 	}
 	// ReplaceTools replaces the server's tools of the names Remove by others.
 	ReplaceTools struct {
+		effect
 		Remove []string
 		Add    []toolkit.Entry
 	}
 	// DeclareTools replaces the client's tools.
-	DeclareTools struct{ Tools []toolkit.Definition }
+	DeclareTools struct {
+		effect
+		Tools []toolkit.Definition
+	}
 	// AwaitApproval follows the approval with the id ID, which is also that of the tool call's record. ApprovalDecided
 	// follows when it is decided outside the call.
 	AwaitApproval struct {
+		effect
 		CallID, ID string
 		ExpiresAt  time.Time
 	}
 	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call.
-	StartTool struct{ Call toolkit.Call }
+	StartTool struct {
+		effect
+		Call toolkit.Call
+	}
 	// CancelTool ends a running tool; Cause is why, if nobody wants that.
 	CancelTool struct {
+		effect
 		CallID string
 		Cause  error
 	}
 	// DeliverTool passes the client's answer to its tool.
-	DeliverTool struct{ CallID, Output string }
+	DeliverTool struct {
+		effect
+		CallID, Output string
+	}
 	// TurnOver reports what was made in a turn. Tools that are started before belong to it or to an earlier one.
-	TurnOver struct{ Turn Turn }
+	TurnOver struct {
+		effect
+		Turn Turn
+	}
 	// Gate opens the gate for audio, or shuts it in both directions.
-	Gate struct{ Open bool }
+	Gate struct {
+		effect
+		Open bool
+	}
 	// Record begins or goes on with the recording, or pauses it.
-	Record struct{ On bool }
+	Record struct {
+		effect
+		On bool
+	}
 	// Answer sends Yes to To, which has room for it.
 	Answer struct {
+		effect
 		To  chan<- bool
 		Yes bool
 	}
 	// Count adds one to a counter.
-	Count struct{ What Counter }
+	Count struct {
+		effect
+		What Counter
+	}
 	// Log writes a line to the log.
 	Log struct {
+		effect
 		Level   slog.Level
 		Message string
 		Attrs   []any
 	}
 	// Finish ends the loop.
-	Finish struct{ Reason EndReason }
+	Finish struct {
+		effect
+		Reason EndReason
+	}
 )
 
 // Turn is an input of the user, or what began a call, with all that was made to answer it.
@@ -165,58 +220,6 @@ const (
 
 // Counters are all of them.
 var Counters = []Counter{CountRenewedPlanned, CountRenewedLost, CountRenewalFailed}
-
-func (ToUpstream) isEffect() {}
-
-func (ToBrowser) isEffect() {}
-
-func (ToSideband) isEffect() {}
-
-func (EndSideband) isEffect() {}
-
-func (Dial) isEffect() {}
-
-func (Replay) isEffect() {}
-
-func (Append) isEffect() {}
-
-func (Switch) isEffect() {}
-
-func (AwaitSound) isEffect() {}
-
-func (HangUp) isEffect() {}
-
-func (Write) isEffect() {}
-
-func (Publish) isEffect() {}
-
-func (Tell) isEffect() {}
-
-func (ReplaceTools) isEffect() {}
-
-func (DeclareTools) isEffect() {}
-
-func (AwaitApproval) isEffect() {}
-
-func (StartTool) isEffect() {}
-
-func (CancelTool) isEffect() {}
-
-func (DeliverTool) isEffect() {}
-
-func (TurnOver) isEffect() {}
-
-func (Gate) isEffect() {}
-
-func (Record) isEffect() {}
-
-func (Answer) isEffect() {}
-
-func (Count) isEffect() {}
-
-func (Log) isEffect() {}
-
-func (Finish) isEffect() {}
 
 // EndReason says why a call ended. It is saved with the call and sent to the browser in
 // bridge.ended.

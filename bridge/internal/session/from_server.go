@@ -33,7 +33,7 @@ func (s *State) written(in Written) {
 // requests are withdrawn.
 func (s *State) interruptTurn(in Interrupt) {
 	stopped := s.phase == live && (s.busy || s.playback.playing != "")
-	s.do(Answer{in.Stopped, stopped})
+	s.do(Answer{To: in.Stopped, Yes: stopped})
 	if !stopped {
 		return
 	}

@@ -146,7 +146,7 @@ func (s *State) ready() {
 	s.saveCall()
 	s.notify(s.readyEvent())
 	s.limiter.active()
-	s.do(Tell{"call_started", callEvent{CallID: s.CallID}})
+	s.do(Tell{Kind: "call_started", Data: callEvent{CallID: s.CallID}})
 	s.flushBacklog()
 	s.answers.greet(s.browserLeg.connected)
 }

@@ -50,13 +50,13 @@ func FuzzReduce(f *testing.F) {
 			case strings.HasPrefix(text, "up2 "):
 				note(s.Reduce(now, UpstreamEvent{Gen: s.up.gen + 1, Data: []byte(text[4:])}))
 			case text == "lost":
-				note(s.Reduce(now, UpstreamState{s.up.gen, Failed}))
+				note(s.Reduce(now, UpstreamState{Gen: s.up.gen, State: Failed}))
 			case strings.HasPrefix(text, "br "):
 				note(s.Reduce(now, BrowserEvent{Gen: 1, Data: []byte(text[3:])}))
 			case text == "s1 joins":
-				note(s.Reduce(now, SidebandJoined{1}))
+				note(s.Reduce(now, SidebandJoined{ID: 1}))
 			case text == "s1 goes":
-				note(s.Reduce(now, SidebandGone{1}))
+				note(s.Reduce(now, SidebandGone{ID: 1}))
 			case strings.HasPrefix(text, "s1 "):
 				note(s.Reduce(now, BrowserEvent{Side: 1, Data: []byte(text[3:])}))
 			case strings.HasPrefix(text, "+"):
@@ -64,7 +64,7 @@ func FuzzReduce(f *testing.F) {
 				note(s.Reduce(now, Tick{}))
 			}
 		}
-		note(s.Reduce(now, Stop{EndHangup}))
+		note(s.Reduce(now, Stop{Reason: EndHangup}))
 		for range 100 {
 			if s.Over() {
 				break

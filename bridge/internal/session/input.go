@@ -13,6 +13,11 @@ import (
 // it comes from: upstream sessions and browser connections are numbered from 1.
 type Input interface{ isInput() }
 
+// input makes what embeds it one of them.
+type input struct{}
+
+func (input) isInput() {}
+
 // Connection is the state of a leg's connection.
 type Connection int
 
@@ -48,6 +53,7 @@ type (
 	// UpstreamEvent is a message of an upstream session. Said is nil if it does not speak of sound, or nobody knows
 	// when that came. Sound is how long its item is spoken, as far as that has come; zero if nobody knows.
 	UpstreamEvent struct {
+		input
 		Gen   int
 		Data  []byte
 		Said  *Said
@@ -56,6 +62,7 @@ type (
 	// BrowserEvent is a message from the browser. Images are its images, saved in the thread;
 	// BadImage says why one of them is not. MessageID is that of a text that was saved while it had to wait.
 	BrowserEvent struct {
+		input
 		Gen       int
 		Side      int // the id of the sideband that it comes from, in place of Gen; 0 for the browser
 		Data      []byte
@@ -70,31 +77,47 @@ type (
 	}
 	// BrowserTooLarge is a message from the browser that exceeded the size limit; Size is in bytes. Values is how many
 	// values it has if that is what exceeded a limit, else 0.
-	BrowserTooLarge struct{ Gen, Side, Size, Values int }
+	BrowserTooLarge struct {
+		input
+		Gen, Side, Size, Values int
+	}
 	// SidebandJoined means that an application's server has connected beside the browser.
-	SidebandJoined struct{ ID int }
+	SidebandJoined struct {
+		input
+		ID int
+	}
 	// SidebandGone means that it has gone.
-	SidebandGone struct{ ID int }
+	SidebandGone struct {
+		input
+		ID int
+	}
 	// UpstreamState is a change of the connection to an upstream session.
 	UpstreamState struct {
+		input
 		Gen   int
 		State Connection
 	}
 	// BrowserState is a change of the connection to the browser.
 	BrowserState struct {
+		input
 		Gen   int
 		State Connection
 	}
 	// BrowserJoined means that another connection is now the browser's, from a reloaded page or
 	// another device. Limit and Plays are as in Config.
 	BrowserJoined struct {
+		input
 		Gen, Limit int
 		Plays      bool
 	}
 	// BrowserRestarted means that the browser has got an answer to restart its connection with.
-	BrowserRestarted struct{ Gen int }
+	BrowserRestarted struct {
+		input
+		Gen int
+	}
 	// UpstreamDialed is the success of a Dial.
 	UpstreamDialed struct {
+		input
 		Gen   int
 		ID    string // the upstream's id of its call
 		Limit int    // largest event that it accepts, in bytes
@@ -103,6 +126,7 @@ type (
 	}
 	// UpstreamDialFailed is the failure of a Dial.
 	UpstreamDialFailed struct {
+		input
 		Gen int
 		// Fatal means that a retry is useless.
 		Fatal bool
@@ -114,19 +138,25 @@ type (
 	}
 	// HeldSent means that the session of that generation, to which a Switch has connected the caller, has been sent
 	// what the caller had said before.
-	HeldSent struct{ Gen int }
+	HeldSent struct {
+		input
+		Gen int
+	}
 	// SoundSent is when the first audio of a response was sent to the caller.
 	SoundSent struct {
+		input
 		ResponseID string
 		At         time.Time
 	}
 	// ToolProgress comes from a running tool.
 	ToolProgress struct {
+		input
 		CallID string
 		Chunk  toolkit.Chunk
 	}
 	// ToolEnd is the result of a tool.
 	ToolEnd struct {
+		input
 		CallID string
 		Result toolkit.Result
 		Masked toolkit.Result // as saved and shown
@@ -134,10 +164,14 @@ type (
 		Images []string
 	}
 	// ApprovalDecided is the approval of a tool call that was decided outside the call.
-	ApprovalDecided struct{ Approval thread.Approval }
+	ApprovalDecided struct {
+		input
+		Approval thread.Approval
+	}
 	// ServerText is a user's text that comes into the call from elsewhere. Queued is the id of the queued message that
 	// it was, empty for none; one that the call can no longer say is left to its queue.
 	ServerText struct {
+		input
 		MessageID, Text string
 		Images          []Image
 		Extra           map[string]json.RawMessage
@@ -146,63 +180,49 @@ type (
 	// Written are the thread's last messages after the end of a text turn that was running when the
 	// call began. The model gets those that it lacks, and says Unheard, an answer among them.
 	Written struct {
+		input
 		Messages []thread.Message
 		Unheard  string
 	}
 	// SetRecording pauses the recording or goes on with it, and reports whether there is one.
 	SetRecording struct {
+		input
 		State    RecordingState
 		Recorded chan<- bool
 	}
 	// RecordingFailed says that nothing more is recorded.
-	RecordingFailed struct{}
+	RecordingFailed struct{ input }
 	// Interrupt stops the turn, and reports whether there was one.
-	Interrupt struct{ Stopped chan<- bool }
+	Interrupt struct {
+		input
+		Stopped chan<- bool
+	}
 	// ContextReset makes the model forget what was said.
-	ContextReset struct{}
+	ContextReset struct{ input }
 	// NewTools replaces the server's tools.
-	NewTools struct{ Entries []toolkit.Entry }
+	NewTools struct {
+		input
+		Entries []toolkit.Entry
+	}
 	// StorageDelayed says how many changes are waiting for the database; 0 means none.
-	StorageDelayed struct{ Pending int }
+	StorageDelayed struct {
+		input
+		Pending int
+	}
 	// OwnerSpent is what the call's owner has spent today, in US dollars, in all calls and text
 	// turns, as far as it is saved.
 	OwnerSpent struct {
+		input
 		Day string // as 2006-01-02
 		USD float64
 	}
 	// Begun means that the first upstream session was dialled before the call began.
-	Begun struct{}
+	Begun struct{ input }
 	// Stop ends the call.
-	Stop struct{ Reason EndReason }
+	Stop struct {
+		input
+		Reason EndReason
+	}
 	// Tick means that the state's deadline has passed.
-	Tick struct{}
+	Tick struct{ input }
 )
-
-func (UpstreamEvent) isInput()      {}
-func (BrowserEvent) isInput()       {}
-func (BrowserTooLarge) isInput()    {}
-func (SidebandJoined) isInput()     {}
-func (SidebandGone) isInput()       {}
-func (UpstreamState) isInput()      {}
-func (BrowserState) isInput()       {}
-func (BrowserJoined) isInput()      {}
-func (BrowserRestarted) isInput()   {}
-func (UpstreamDialed) isInput()     {}
-func (UpstreamDialFailed) isInput() {}
-func (HeldSent) isInput()           {}
-func (SoundSent) isInput()          {}
-func (ToolProgress) isInput()       {}
-func (ToolEnd) isInput()            {}
-func (ApprovalDecided) isInput()    {}
-func (ServerText) isInput()         {}
-func (Written) isInput()            {}
-func (SetRecording) isInput()       {}
-func (RecordingFailed) isInput()    {}
-func (Interrupt) isInput()          {}
-func (ContextReset) isInput()       {}
-func (NewTools) isInput()           {}
-func (StorageDelayed) isInput()     {}
-func (OwnerSpent) isInput()         {}
-func (Begun) isInput()              {}
-func (Stop) isInput()               {}
-func (Tick) isInput()               {}

@@ -16,7 +16,7 @@ func (s *State) dialed(in UpstreamDialed) {
 	}
 	s.up.take(in)
 	s.adopt()
-	s.do(Switch{in.Gen})
+	s.do(Switch{Gen: in.Gen})
 	s.configureEarly()
 }
 
@@ -26,7 +26,7 @@ func (s *State) dialed(in UpstreamDialed) {
 func (s *State) configureEarly() {
 	if s.phase == starting && s.up.stage == dialing && s.up.can.Early && len(s.History) == 0 {
 		s.up.stage = configuring
-		s.do(Replay{s.up.gen})
+		s.do(Replay{Gen: s.up.gen})
 		s.settings.configure()
 	}
 }
@@ -117,8 +117,9 @@ func (s *State) finish() {
 	s.phase = ended
 	s.publishTurn()
 	s.notify(endedEvent{Type: "bridge.ended", Reason: s.reason})
-	s.do(Tell{CallEnded, callEvent{CallID: s.CallID, Reason: s.reason, Recording: !s.recording.began.IsZero()}})
-	s.do(Finish{s.reason})
+	end := callEvent{CallID: s.CallID, Reason: s.reason, Recording: !s.recording.began.IsZero()}
+	s.do(Tell{Kind: CallEnded, Data: end})
+	s.do(Finish{Reason: s.reason})
 }
 
 // giveUp ends the call because of the upstream, unless the reason is EndNone.

@@ -232,13 +232,13 @@ func (c *scripted) play(line string) {
 		gen := int(verb[2] - '0')
 		switch {
 		case isState:
-			c.reduce(UpstreamState{gen, states[state]})
+			c.reduce(UpstreamState{Gen: gen, State: states[state]})
 		case rest == "dialed other":
 			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 128 << 10, Can: c.s.UpstreamCan, Route: Route{Name: "other", Model: "model-2"}})
 		case rest == "dialed":
 			c.reduce(UpstreamDialed{Gen: gen, ID: fmt.Sprintf("rtc_%d", gen), Limit: 256 << 10, Can: c.s.UpstreamCan})
 		case rest == "caught up":
-			c.reduce(HeldSent{gen})
+			c.reduce(HeldSent{Gen: gen})
 		case rest == "refused", rest == "fatal":
 			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: &realtime.APIError{Status: 503}, Refusal: realtime.Error{Type: "upstream_error", Code: "refused", Message: "No."}})
 		case strings.HasPrefix(rest, "refused for "):
@@ -254,20 +254,20 @@ func (c *scripted) play(line string) {
 		side := int(verb[1] - '0')
 		switch rest {
 		case "joins":
-			c.reduce(SidebandJoined{side})
+			c.reduce(SidebandJoined{ID: side})
 		case "goes":
-			c.reduce(SidebandGone{side})
+			c.reduce(SidebandGone{ID: side})
 		default:
 			c.reduce(BrowserEvent{Side: side, Data: []byte(rest)})
 		}
 	case verb == "br" && rest == "joins":
-		c.reduce(BrowserJoined{c.s.browserLeg.gen + 1, 64 << 10, c.s.BrowserPlays})
+		c.reduce(BrowserJoined{Gen: c.s.browserLeg.gen + 1, Limit: 64 << 10, Plays: c.s.BrowserPlays})
 	case verb == "br" && rest == "restarts":
-		c.reduce(BrowserRestarted{c.s.browserLeg.gen})
+		c.reduce(BrowserRestarted{Gen: c.s.browserLeg.gen})
 	case verb == "up" && isState:
-		c.reduce(UpstreamState{c.s.up.gen, states[state]})
+		c.reduce(UpstreamState{Gen: c.s.up.gen, State: states[state]})
 	case verb == "br" && isState:
-		c.reduce(BrowserState{c.s.browserLeg.gen, states[state]})
+		c.reduce(BrowserState{Gen: c.s.browserLeg.gen, State: states[state]})
 	case verb == "up":
 		c.reduce(UpstreamEvent{Gen: c.s.up.gen, Data: []byte(rest)})
 	case verb == "br", verb == "server":
@@ -296,9 +296,9 @@ func (c *scripted) play(line string) {
 		c.reduce(end)
 	case verb == "wrote":
 		id, message, _ := strings.Cut(rest, " ")
-		c.reduce(ToolProgress{id, toolkit.Chunk{Message: "It writes.", MessageID: message}})
+		c.reduce(ToolProgress{CallID: id, Chunk: toolkit.Chunk{Message: "It writes.", MessageID: message}})
 	case verb == "sound":
-		c.reduce(SoundSent{rest, c.now})
+		c.reduce(SoundSent{ResponseID: rest, At: c.now})
 	case verb == "tools":
 		var entries []toolkit.Entry
 		for _, tool := range charts.Tools() {
@@ -306,7 +306,7 @@ func (c *scripted) play(line string) {
 				entries = append(entries, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp})
 			}
 		}
-		c.reduce(NewTools{entries})
+		c.reduce(NewTools{Entries: entries})
 	case verb == "say":
 		c.texts++
 		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.texts), Text: rest})
@@ -323,7 +323,7 @@ func (c *scripted) play(line string) {
 	case verb == "forget":
 		c.reduce(ContextReset{})
 	case verb == "stop":
-		c.reduce(Stop{EndReason(rest)})
+		c.reduce(Stop{Reason: EndReason(rest)})
 	default:
 		c.t.Fatalf("unknown input %q", line)
 	}

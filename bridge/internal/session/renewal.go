@@ -120,7 +120,7 @@ func (r *renewal) opened(u *upstream, ev *event) bool {
 		return false
 	}
 	u.stage = configuring
-	r.do(Replay{u.gen})
+	r.do(Replay{Gen: u.gen})
 	return true
 }
 
@@ -235,7 +235,7 @@ func (r *renewal) error(e *realtime.Error) EndReason {
 // failed takes the failure of an attempt; asked is how long the upstream asks to wait.
 func (r *renewal) failed(why string, asked time.Duration) EndReason {
 	r.drop()
-	r.do(Count{CountRenewalFailed})
+	r.do(Count{What: CountRenewalFailed})
 	r.tries++
 	r.log(slog.LevelWarn, "renewal failed", "reason", r.reason, "try", r.tries, "why", why)
 	if r.up.gone && r.now.Sub(r.lostAt) >= giveUpAfter {

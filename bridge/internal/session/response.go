@@ -91,7 +91,7 @@ func (q *responses) turnOver() {
 		}
 	}
 	if len(over.Responses)+len(over.Tools)+len(over.Charges) > 0 {
-		q.do(TurnOver{over})
+		q.do(TurnOver{Turn: over})
 	}
 	q.turn = rest
 }

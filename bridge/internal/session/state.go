@@ -83,7 +83,7 @@ func (s *State) publishTurn() {
 	if busy {
 		kind = TurnStarted
 	}
-	s.do(Tell{kind, callEvent{CallID: s.CallID}})
+	s.do(Tell{Kind: kind, Data: callEvent{CallID: s.CallID}})
 }
 
 // browserLeg is the connection of the caller's browser. A call outlives it for a while.

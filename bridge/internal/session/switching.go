@@ -95,7 +95,7 @@ func (s *State) switchOver() {
 	s.answers.switched()
 	s.view.ofSession(&s.up.updated, 0)
 	s.settings.switched()
-	s.do(Switch{s.up.gen})
+	s.do(Switch{Gen: s.up.gen})
 	r.releasing = true
 	if !old.gone {
 		old.gone = true
@@ -119,7 +119,7 @@ func (s *State) switchOver() {
 		renewed.Upstream = s.record.Upstream
 	}
 	s.notify(renewed)
-	s.do(Count{counter})
+	s.do(Count{What: counter})
 	r.attempt, s.answers.questionLost = attempt{}, false
 	r.schedule()
 	s.flushBacklog()

@@ -73,10 +73,10 @@ func (t *tools) start(run *toolRun) {
 	if t.FillerAfter > 0 {
 		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
-	t.do(StartTool{run.Call})
+	t.do(StartTool{Call: run.Call})
 	t.watch(t.announce(run))
 	if run.early != nil {
-		t.do(DeliverTool{run.Call.ID, *run.early})
+		t.do(DeliverTool{CallID: run.Call.ID, Output: *run.early})
 	}
 }
 
@@ -120,7 +120,7 @@ func (t *tools) watch(e toolEvent) {
 	kind := persistence.EventType(strings.ReplaceAll(strings.TrimPrefix(e.Type, "bridge."), ".", "_"))
 	e.Type, e.Input = "", nil
 	e.InputOmitted, e.Output = false, nil
-	t.do(Publish{kind, e})
+	t.do(Publish{Kind: kind, Data: e})
 }
 
 // goneMessage is what the model reads in place of the result of a tool whose sideband is gone.
@@ -294,7 +294,7 @@ func (t *tools) publishClosed(run *toolRun) {
 		return
 	}
 	run.closedPublished = true
-	t.do(Publish{"bridge.tool.approval_closed", closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
+	t.do(Publish{Kind: "bridge.tool.approval_closed", Data: closedEvent{run.Call.ID, a.Approved(), a.Reason()}})
 }
 
 // askBy is the deadline for the user's decision, zero if nobody is asked.

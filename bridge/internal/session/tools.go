@@ -121,7 +121,7 @@ func (t *tools) ended(in ToolEnd) {
 // end closes running tools when the call ends.
 func (t *tools) end() {
 	for _, run := range t.unfinished() {
-		t.do(CancelTool{run.Call.ID, toolkit.ErrCallEnded})
+		t.do(CancelTool{CallID: run.Call.ID, Cause: toolkit.ErrCallEnded})
 		t.cancelled(run, toolkit.WhyCallEnded)
 	}
 }
@@ -260,7 +260,7 @@ func (t *tools) clientOutput(a clientAnswer) {
 		if run.Asking() {
 			run.early = &output
 		} else {
-			t.do(DeliverTool{callID, output})
+			t.do(DeliverTool{CallID: callID, Output: output})
 		}
 	}
 	_, onItsWay := t.onItsWay()
