@@ -31,8 +31,9 @@ var (
 var soakPace = simulator.Pace{Think: 100 * time.Millisecond, Step: 20 * time.Millisecond, Transcript: 200 * time.Millisecond}
 
 // unsaved is how long before it was killed a process may have passed on words that are not
-// saved yet: they are gathered for a moment, and go to the spool when a transaction takes 1 s.
-const unsaved = 1500 * time.Millisecond
+// saved yet: partial words are saved each 650 ms, gathered for up to 250 ms more, and go to the spool when a transaction
+// takes a second, all a little later on a busy machine.
+const unsaved = 2500 * time.Millisecond
 
 // soak is a period of calls under random faults.
 type soak struct {

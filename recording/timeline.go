@@ -12,7 +12,7 @@ const (
 	window = 16
 	// maxJump is how far a source's clock may be from ours before it is taken for another clock.
 	maxJump = sampleRate / 2
-	// pause separates two stretches of sound; each begins when it arrived.
+	// pause separates two stretches of sound; each begins when it arrived, by the least late of its first packets.
 	pause = sampleRate / 10
 	// maxDrift is how late a source's clock may be within a stretch of sound, and driftWindow over how many packets
 	// that is looked at: the least delay of many packets is that of the network, the rest is the clock.
@@ -85,8 +85,7 @@ func (t *timeline) place(p taken) error {
 	switch {
 	case !t.known || p.Source != t.source || abs(at-arrived) > maxJump,
 		at-t.end >= pause && !lost && !opus.IsEmpty(t.before):
-		t.begin(p, arrived)
-		at = arrived
+		at = t.begin(p, arrived)
 	default:
 		at += t.drift(arrived - at)
 		t.anchor, t.clock = at, p.Timestamp // so that timestamps may wrap around
@@ -104,10 +103,19 @@ func (t *timeline) place(p taken) error {
 	return t.put(p.Payload, n)
 }
 
-// begin takes a packet as the first of a stretch of sound.
-func (t *timeline) begin(p taken, arrived int) {
-	t.known, t.source, t.clock, t.anchor = true, p.Source, p.Timestamp, arrived
+// begin takes a packet as the first of a stretch of sound, and returns where that begins: it was late if one behind it
+// was less so.
+func (t *timeline) begin(p taken, arrived int) int {
+	at := arrived
+	for _, next := range t.queue {
+		since := int(int32(next.Timestamp - p.Timestamp))
+		if began := samples(next.at) - since; next.Source == p.Source && since > 0 && arrived-began <= maxJump {
+			at = min(at, began)
+		}
+	}
+	t.known, t.source, t.clock, t.anchor = true, p.Source, p.Timestamp, at
 	t.delay, t.delayed = maxJump, 0
+	return at
 }
 
 // drift returns by how much a source's clock has to be corrected, if it is slow.
