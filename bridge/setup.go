@@ -3,6 +3,7 @@ package bridge
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,16 +11,54 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/clienttool"
 )
+
+// Start is a client's request to start a call.
+type Start struct {
+	Owner string
+	// User is the user's name, for the instructions; empty if unknown.
+	User string
+	// ThreadID is empty for a new thread.
+	ThreadID string
+	// Assistant is the one that the thread has from now on, and Variables are values of its variables; without an id
+	// and nil they leave those that it has.
+	Assistant assistant.Ref
+	Variables map[string]string
+	// Offer is the browser's SDP.
+	Offer string
+	// Socket is the client's connection instead, which is served, or abandoned, after Start.
+	Socket *wsserver.Conn
+	// Server means that the client of Socket is an application's server: it may ask for responses with instructions and
+	// tools, create texts of the system and the assistant, and delete items.
+	Server bool
+	// Session is the client's session object, merged like a session.update; may be nil.
+	Session json.RawMessage
+	// Fixed means that the session comes from the application's server and not from its page: its instructions,
+	// max_output_tokens and output_modalities are also used, and clients cannot change what it names, except for those
+	// of "instructions", "tools" and "voice" that MayChange lists.
+	Fixed     bool
+	MayChange []string
+	// Upstream is the name of one of Config.Upstreams; empty means that of the thread's assistant, or the first.
+	Upstream string
+	// Record has the call recorded, if Config.Record is set.
+	Record bool
+	// Takeover ends a live call on the thread.
+	Takeover bool
+	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It holds even if calls start at the
+	// same time.
+	OwnerCalls int
+}
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
 // and lists the tools. If nothing is known against the upstream, the call begins before that has answered.
