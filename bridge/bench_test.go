@@ -521,7 +521,7 @@ func (c *browser) speakFor(n int) {
 	c.t.Helper()
 	frames := simulator.UserSpeech()
 	frames = frames[:min(n, len(frames))]
-	tick := time.Tick(20 * time.Millisecond)
+	due := time.Now()
 	c.spoken++
 	p := media.Packet{Source: c.spoken} // a new source each time
 	before := c.turns()
@@ -529,8 +529,9 @@ func (c *browser) speakFor(n int) {
 		if c.turns() > before {
 			return
 		}
+		due = due.Add(20 * time.Millisecond) // what a busy machine delays follows at once, as from a browser
 		select {
-		case <-tick:
+		case <-time.After(time.Until(due)):
 		case <-c.b.ctx.Done():
 			return
 		}

@@ -50,7 +50,8 @@ func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
 		return fmt.Errorf("erase events: %w", ErrNotFound)
 	}
 	return s.fail("erase events", s.write(ctx, func(q queries) error {
-		return errors.Join(q.EraseEventsOf(ctx, owner), q.EraseCommandsOf(ctx, owner))
+		_, err := numberEvents(ctx, q) // those that have no number yet would get one later
+		return errors.Join(err, q.EraseEventsOf(ctx, owner), q.EraseCommandsOf(ctx, owner))
 	}))
 }
 

@@ -143,13 +143,14 @@ type Clock struct {
 	last   time.Time // when the last packet was let through
 }
 
-// Tick takes that a frame is due, and that the next one is due that much later.
-func (c *Clock) Tick(later time.Duration) {
+// Tick takes that a frame is due, and that the next one is due that much later. So much sound waits behind it.
+func (c *Clock) Tick(later, waiting time.Duration) {
 	now := time.Now()
 	c.Packet.Marker = false
 	if late := now.Sub(c.Next); c.Next.IsZero() || late > maxLate {
 		if !c.Next.IsZero() {
-			c.Packet.Timestamp += uint32(late/FrameTime) * FrameStep // time has gone on, RFC 3550, 5.1
+			// Time has gone on (RFC 3550, 5.1), but for what waits: that was spoken meanwhile, and came or was sent late.
+			c.Packet.Timestamp += uint32(max(0, late-waiting)/FrameTime) * FrameStep
 		}
 		c.Packet.Marker, c.Next = true, now
 	}

@@ -332,7 +332,7 @@ func (c *Conn) handOnSound(early *media.Clock, piece []byte, part *media.Part, d
 
 // playFrame passes on the frame that is due, unless the gate is shut or a remote has it already.
 func playFrame(clock *media.Clock, frame []byte, open bool, dst media.Sink, flow *media.Flow) error {
-	clock.Tick(media.FrameTime)
+	clock.Tick(media.FrameTime, 0)
 	switch {
 	case !open:
 		flow.Gated.Add(1)

@@ -295,6 +295,25 @@ func TestInput(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a stall", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			r.flow.Open()
+			for range 50 {
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+			}
+			time.Sleep(700 * time.Millisecond) // in which the network holds up what is spoken
+			r.append(720)
+			time.Sleep(time.Second)
+			for i, p := range r.passed() {
+				if p.Timestamp != r.passed()[0].Timestamp+uint32(i)*media.FrameStep {
+					t.Errorf("packet %d of %d is %d later than the first", i, r.count(), p.Timestamp-r.passed()[0].Timestamp)
+					return
+				}
+			}
+		})
+	})
 	t.Run("before the gate opens", func(t *testing.T) {
 		t.Parallel()
 		inRoom(t, newPipe(), func(r *room) {

@@ -51,7 +51,7 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			switch {
 			case frame.sound != nil:
 				clock.Packet.Format = frame.format
-				clock.Tick(after(waiting, &hurrying))
+				clock.Tick(after(waiting, &hurrying), waiting)
 				if err := clock.Send(frame.sound, dst, flow); err != nil {
 					return err
 				}
