@@ -133,8 +133,8 @@ func (f *Flow) Count(last, now time.Time) {
 }
 
 // maxLate is how late a frame may be to be sent at once, with those after it until the clock is met: later, the clock
-// begins anew.
-const maxLate = 100 * time.Millisecond
+// begins anew. maxStall is how late sound may be that was spoken in time, and held up: later, it follows a pause.
+const maxLate, maxStall = 100 * time.Millisecond, 2 * time.Second
 
 // Clock sends frames of sound as the packets of one source, in real time. It belongs to one goroutine.
 type Clock struct {
@@ -149,8 +149,10 @@ func (c *Clock) Tick(later, waiting time.Duration) {
 	c.Packet.Marker = false
 	if late := now.Sub(c.Next); c.Next.IsZero() || late > maxLate {
 		if !c.Next.IsZero() {
-			// Time has gone on (RFC 3550, 5.1), but for what waits: that was spoken meanwhile, and came or was sent late.
-			c.Packet.Timestamp += uint32(max(0, late-waiting)/FrameTime) * FrameStep
+			if late <= maxStall {
+				late = max(0, late-waiting)
+			}
+			c.Packet.Timestamp += uint32(late/FrameTime) * FrameStep // time has gone on, RFC 3550, 5.1
 		}
 		c.Packet.Marker, c.Next = true, now
 	}
