@@ -430,7 +430,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 	asking.Wait()
 	const query = `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`
+		WHERE datname = current_database() AND backend_type = 'client backend' AND application_name = 'voicebridge'`
 	if rows := persistencetest.Rows(t, dsn, query); len(rows[0][0]) != 1 || rows[0][0] > "5" || rows[0][0] < "3" {
 		t.Errorf("there are %s connections, want 3 to 5", rows[0][0])
 	}
