@@ -358,6 +358,9 @@ func (s suite) queuePauses(t *testing.T) {
 		if paused, err := b.store.Queued.Resume(t.Context(), b.key); paused != want || err != nil {
 			t.Errorf("Resume() = %v, %v, want %v", paused, err, want)
 		}
+		if keys, err := b.store.Queued.Due(t.Context(), 10); len(keys) != 1 || err != nil {
+			t.Errorf("Due() of a resumed queue = %v, %v", keys, err)
+		}
 	}
 	if got, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{}); got.ID != m.ID || got.Attempts != 2 {
 		t.Errorf("Claim() = %+v", got)
