@@ -42,8 +42,8 @@ type Recorder struct {
 	stopped time.Time // zero before Stop
 	running bool
 	waiting []taken
-	size    int // of their payloads, in bytes
-	lost    int // packets since the last flush
+	sound   []byte // their payloads
+	lost    int    // packets since the last flush
 
 	stop, done chan struct{}
 	flushed    flushed // used by the goroutine that flushes
@@ -58,9 +58,12 @@ type tapeFile interface {
 // flushed is what is kept from one flush to the next.
 type flushed struct {
 	begun bool // the first line is written
-	block []byte
-	at    time.Duration // of the packet that is being written
-	opus  [tracks]media.Sink
+	// waiting and sound are what the last flush wrote, for what comes during the next one.
+	waiting []taken
+	sound   []byte
+	block   []byte
+	at      time.Duration // of the packet that is being written
+	opus    [tracks]media.Sink
 }
 
 // newRecorder returns the Recorder of a call, which keeps nothing before Run. onLost is told how many packets could not
@@ -102,11 +105,13 @@ func (r *Recorder) take(track Track, p *media.Packet) {
 	defer r.mu.Unlock()
 	switch {
 	case !r.running:
-	case r.size+len(p.Payload) > maxWaiting:
+	case len(r.sound)+len(p.Payload) > maxWaiting:
 		r.lost++
 	default:
-		r.waiting = append(r.waiting, taken{track, now.Sub(r.started), p.Clone()})
-		r.size += len(p.Payload)
+		kept := taken{track, now.Sub(r.started), *p}
+		r.sound = append(r.sound, p.Payload...)
+		kept.Payload = r.sound[len(r.sound)-len(p.Payload):]
+		r.waiting = append(r.waiting, kept)
 	}
 }
 
@@ -162,8 +167,9 @@ func (r *Recorder) run() {
 func (r *Recorder) flush() error {
 	f := &r.flushed
 	r.mu.Lock()
-	waiting := r.waiting
-	r.waiting, r.size = nil, 0
+	waiting, sound := r.waiting, r.sound
+	r.waiting, r.sound = f.waiting[:0], f.sound[:0]
+	f.waiting, f.sound = waiting, sound
 	lost, started, length := r.lost, r.started, time.Since(r.started)
 	if !r.stopped.IsZero() {
 		length = r.stopped.Sub(r.started)

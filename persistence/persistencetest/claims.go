@@ -339,7 +339,8 @@ func (s suite) queuePauses(t *testing.T) {
 	m := b.enqueue(t, "one")
 	got, _ := claimQueued(t, b.store, b.key, queued.ClaimOptions{})
 	pause := queued.Pause{Reason: "quota", Message: "No money \x00left."}
-	back, err := b.store.Queued.Requeue(t.Context(), b.key, m.ID, got.Attempts, queued.Requeue{Error: "no money", NotBefore: time.Now().Add(time.Hour), Pause: &pause})
+	later := queued.Requeue{Error: "no money", NotBefore: time.Now().Add(time.Hour), Pause: &pause}
+	back, err := b.store.Queued.Requeue(t.Context(), b.key, m.ID, got.Attempts, later)
 	if !back || err != nil {
 		t.Fatalf("Requeue() = %v, %v", back, err)
 	}

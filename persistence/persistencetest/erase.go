@@ -339,7 +339,8 @@ func (s suite) eraseOwner(t *testing.T) {
 	Rows(t, b.url, `INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
 		VALUES ('c', 'dead', '`+owner+`', 't', 'call.say', 'words', '2026-01-02T03:04:05.000000Z', '2026-01-02T03:04:05.000000Z', '', '')`)
 	if strings.HasPrefix(b.url, "postgres:") { // of a transaction that has just ended
-		Rows(t, b.url, `INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at) VALUES ('m', '`+owner+`', '', 'x', '{}', now())`)
+		Rows(t, b.url, `INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at)
+			VALUES ('m', '`+owner+`', '', 'x', '{}', now())`)
 	}
 	must(t, privacy.Erase(ctx, owner, privacy.Parts(b.store)))
 	columns := "SELECT m.name, c.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name NOT LIKE 'message_index%'"

@@ -270,7 +270,8 @@ func (t *transcript) publish(m *message) {
 	m.publishAt = time.Time{}
 	text, start := m.text(), len(m.published)
 	if m.open() && len(text) > start && strings.HasPrefix(text, m.published) {
-		t.do(Publish{Kind: persistence.EventMessageDelta, Data: persistence.Delta{ID: m.id, Start: &start, Text: text[start:]}})
+		delta := persistence.Delta{ID: m.id, Start: &start, Text: text[start:]}
+		t.do(Publish{Kind: persistence.EventMessageDelta, Data: delta})
 	}
 	m.published = text
 }
