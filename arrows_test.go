@@ -31,6 +31,7 @@ var levels = [][]string{
 	{"bridge", "chat", "hooks", "recording"},
 	{"realtime", "llm", "toolkit", "persistence"},
 	{"thread", "assistant", "db"},
+	{"internal"}, // what tests share
 }
 
 // vendors says which folders may import a vendor's module. The first entry that
