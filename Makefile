@@ -47,6 +47,8 @@ gen: go-version ## Regenerate files: queries (sqlc), docs/reference, the built p
 
 .PHONY: lint
 lint: go-version ## Run golangci-lint with .golangci.yaml
+	@n=$$($(GO) build -n -modfile=lint.mod -o /dev/null github.com/golangci/golangci-lint/v2/cmd/golangci-lint 2>&1 | grep -c '/compile ' || true); \
+	if [ "$$n" -gt 50 ]; then echo "Compiling golangci-lint, $$n packages: two to five minutes the first time."; fi
 	$(GO) tool -modfile=lint.mod golangci-lint run
 
 .PHONY: bench

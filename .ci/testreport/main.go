@@ -17,6 +17,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ type report struct {
 	skips                   []string            // name and reason
 	failures                []string            // name and the first lines
 	running                 map[string][]string // output of what has not ended, by full name
+	begun                   map[string]bool     // tests and packages that have not ended
 	// again are the failed tests, as lines of package and test. once is set by what must not be run again.
 	again []string
 	once  bool
@@ -66,7 +68,7 @@ type report struct {
 
 // run copies the gist of in to out. It reports whether all tests ran and passed.
 func run(in io.Reader, out io.Writer) (*report, bool, error) {
-	r := &report{out: out, running: map[string][]string{}}
+	r := &report{out: out, running: map[string][]string{}, begun: map[string]bool{}}
 	lines := bufio.NewReader(in)
 	for {
 		line, err := lines.ReadString('\n')
@@ -92,6 +94,8 @@ func run(in io.Reader, out io.Writer) (*report, bool, error) {
 // add takes the next event.
 func (r *report) add(e event) {
 	switch e.Action {
+	case "start", "run":
+		r.begun[e.name()] = true
 	case "output":
 		r.running[e.name()] = append(r.running[e.name()], e.Output)
 	case "build-output":
@@ -101,6 +105,7 @@ func (r *report) add(e event) {
 		r.once = true
 		fmt.Fprintf(r.out, "FAIL\t%s [build failed]\n", e.ImportPath)
 	case "pass", "fail", "skip":
+		delete(r.begun, e.name())
 		if e.Test == "" {
 			r.endPackage(e)
 		} else {
@@ -150,6 +155,7 @@ func (r *report) endPackage(e event) {
 			r.show(name, output)
 			delete(r.running, name)
 		}
+		maps.DeleteFunc(r.begun, func(name string, _ bool) bool { return strings.HasPrefix(name, e.Package+" ") })
 		fmt.Fprintf(r.out, "FAIL\t%s\t%.3fs\n", e.Package, e.Elapsed)
 		return
 	}
@@ -166,6 +172,7 @@ func (r *report) endPackage(e event) {
 // and how much of it is repeated at the end.
 const (
 	firstShown, lastShown = 120, 60
+	stacksShown           = 5000 // of a program that ran into its limit: the stacks of its goroutines
 	widthShown            = 1000
 	repeated              = 8
 	widthRepeated         = 300
@@ -186,9 +193,13 @@ func (r *report) show(name string, output []string) {
 	if len(lines) == 0 {
 		return // a subtest says why
 	}
+	first := firstShown
+	if slices.ContainsFunc(lines, timedOut) {
+		first = stacksShown
+	}
 	for i, line := range lines {
-		if left := len(lines) - firstShown - lastShown; left > 0 && i >= firstShown && i < firstShown+left {
-			if i == firstShown {
+		if left := len(lines) - first - lastShown; left > 0 && i >= first && i < first+left {
+			if i == first {
 				fmt.Fprintf(r.out, "    … %d lines are left out …\n", left)
 			}
 			continue
@@ -209,6 +220,9 @@ func neverByChance(line string) bool {
 		return strings.Contains(line, s)
 	})
 }
+
+// timedOut reports whether a line tells that a test program ran into its limit.
+func timedOut(line string) bool { return strings.HasPrefix(line, "panic: test timed out") }
 
 // mostAlone is how many failed tests are not yet a sign that something is broken.
 const mostAlone = 3
@@ -231,6 +245,13 @@ func cut(line string, width int) string {
 
 // close prints the counts and reports whether all is well.
 func (r *report) close() bool {
+	// Of a program that was killed nothing tells the end.
+	for _, name := range slices.Sorted(maps.Keys(r.begun)) {
+		r.failed++
+		r.once = true
+		fmt.Fprintf(r.out, "--- NEVER ENDED: %s\n", name)
+		r.show(name, append(r.running[name], "it began and never ended"))
+	}
 	for _, skip := range r.skips {
 		fmt.Fprintf(r.out, "SKIPPED: %s\n", skip)
 	}

@@ -70,6 +70,23 @@ func TestRun(t *testing.T) {
 			says: []string{"SKIPPED: p TestPG: pg_test.go:3: no PostgreSQL", "1 passed, 0 failed, 1 skipped"},
 		},
 		{
+			name: "a test that hangs is named, with all stacks",
+			in: pass + `{"Action":"run","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Test":"TestB","Output":"panic: test timed out after 10m0s\n"}
+` + strings.Repeat(`{"Action":"output","Package":"p","Test":"TestB","Output":"goroutine\n"}`+"\n", 1000) +
+				`{"Action":"fail","Package":"p","Test":"TestB","Elapsed":600}
+{"Action":"fail","Package":"p","Elapsed":600}
+`,
+			says: []string{"--- FAIL: p TestB", "timed out", strings.Repeat("goroutine\n", 1000), "1 passed, 1 failed"},
+		},
+		{
+			name: "so is one whose program was killed",
+			in: `{"Action":"start","Package":"p"}
+` + pass + `{"Action":"run","Package":"p","Test":"TestB"}
+`,
+			says: []string{"NEVER ENDED: p TestB", "NEVER ENDED: p\n", "1 passed, 2 failed"},
+		},
+		{
 			name: "a build failure",
 			in: `{"ImportPath":"q","Action":"build-output","Output":"q.go:3:1: undefined: x\n"}
 {"ImportPath":"q","Action":"build-fail"}

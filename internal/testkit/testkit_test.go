@@ -25,9 +25,13 @@ func (f *failing) Fatalf(_ string, args ...any) { f.said, _ = args[0].(string); 
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(testing.TB){
-		"a value":   func(t testing.TB) { testkit.Receive(t, "the moon", make(chan int)) },
-		"a state":   func(t testing.TB) { testkit.Eventually(t, "the moon", func() bool { return false }) },
-		"a context": func(t testing.TB) { ctx := testkit.Context(t, "the moon"); <-ctx.Done(); t.Fatalf("%v", context.Cause(ctx).Error()) },
+		"a value": func(t testing.TB) { testkit.Receive(t, "the moon", make(chan int)) },
+		"a state": func(t testing.TB) { testkit.Eventually(t, "the moon", func() bool { return false }) },
+		"a context": func(t testing.TB) {
+			ctx := testkit.Context(t, "the moon")
+			<-ctx.Done()
+			t.Fatalf("%v", context.Cause(ctx).Error())
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := &failing{TB: t}
