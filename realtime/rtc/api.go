@@ -64,7 +64,7 @@ type Config struct {
 	PublicIPs []string `yaml:"public_ips" format:"ip"`
 	// Ask browsers to send next to nothing while the caller is silent (Opus DTX): 5 packets a second in place of 50.
 	//
-	// The model is sent silence until it has heard that the caller has stopped. docs/performance.md#silence has
+	// The model is sent silence until it has heard that the caller has stopped. docs/measurements.md#silence has
 	// figures.
 	DTX bool `yaml:"dtx" default:"true"`
 	// ICEServers are the STUN and TURN servers of the browser leg.
