@@ -13,14 +13,13 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestProduct runs the lines of the README that put a call into somebody's product, as they stand there but for the
+// TestProduct runs the lines of docs/product.md that put a call into somebody's product, as they stand there but for the
 // ports: the shell's in a shell, and in Chromium the page that they serve.
 func TestProduct(t *testing.T) {
 	t.Parallel()
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../docs/product.md")
 	must(t, err)
-	_, section, _ := strings.Cut(string(readme), "\n## Put it into your product\n")
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := string(readme)
 	var ports []string
 	for _, documented := range []string{"8080", "3000", "9000"} {
 		_, port, err := net.SplitHostPort(keptAddress(t))
