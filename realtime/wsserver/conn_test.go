@@ -691,6 +691,75 @@ func TestFormatChanges(t *testing.T) {
 	})
 }
 
+// TestPendingFormats has clients that ask for more before they have the answer to what they asked before.
+func TestPendingFormats(t *testing.T) {
+	t.Parallel()
+	const created, updated = `{"type":"session.created","session":{"type":"realtime"}}`, `{"type":"session.updated","session":{"type":"realtime"}}`
+	both := func(in, out string) string {
+		return fmt.Sprintf(`{"type":"session.update","session":{"audio":{"input":{"format":{"type":%q}},"output":{"format":{"type":%q}}}}}`, in, out)
+	}
+	one := func(side, kind string) string {
+		return fmt.Sprintf(`{"type":"session.update","session":{"audio":{%q:{"format":{"type":%q}}}}}`, side, kind)
+	}
+	const other = `{"type":"session.update","session":{"type":"realtime","instructions":"x"}}`
+	tests := []struct {
+		name    string
+		early   bool // the client asks before it is told of its session
+		asks    []string
+		answers int
+		in, out string
+	}{
+		{"something else meanwhile", false, []string{both("audio/pcmu", "audio/pcmu"), other}, 2, "audio/pcmu", "audio/pcmu"},
+		{"one answer for both", false, []string{both("audio/pcmu", "audio/pcmu"), other}, 1, "audio/pcmu", "audio/pcmu"},
+		{"before the session", true, []string{both("audio/pcmu", "audio/pcmu"), other, other}, 1, "audio/pcmu", "audio/pcmu"},
+		{"one side after the other", false, []string{one("output", "audio/pcma"), one("input", "audio/pcmu"), other}, 1, "audio/pcmu", "audio/pcma"},
+		{"another format meanwhile", false, []string{both("audio/pcmu", "audio/pcmu"), one("output", "audio/pcma")}, 2, "audio/pcmu", "audio/pcma"},
+		{"back again", false, []string{both("audio/pcmu", "audio/pcmu"), both("audio/pcm", "audio/pcm"), other}, 1, "audio/pcm", "audio/pcm"},
+		{"a side that there is not", false, []string{both("audio/pcmu", "audio/mp3"), other}, 1, "audio/pcm", "audio/pcm"},
+		{"the other side that there is not", true, []string{both("audio/opus", "audio/pcmu"), other}, 1, "audio/pcm", "audio/pcm"},
+		{"a refusal changes nothing that waits", false, []string{both("audio/pcmu", "audio/pcmu"), both("audio/pcma", "g711")}, 1, "audio/pcmu", "audio/pcmu"},
+		{"no answer yet", false, []string{both("audio/pcmu", "audio/pcmu"), other}, 0, "audio/pcmu", "audio/pcm"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			inRoom(t, newPipe(), func(r *room) {
+				r.flow.Open()
+				if !tt.early {
+					r.tell(created)
+				}
+				for _, ask := range tt.asks {
+					r.say("%s", ask)
+				}
+				if tt.early {
+					r.tell(created)
+				}
+				for range tt.answers {
+					r.tell(updated)
+				}
+				r.say(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 960)))
+				r.tell(partAdded, started)
+				r.speak(400)
+				in, out := formats[tt.in], formats[tt.out]
+				if r.passed()[0].Format != in {
+					t.Errorf("the model hears %+v", r.passed()[0].Format)
+				}
+				if n := len(r.pipe.heard()); n != 20*out.Frame() {
+					t.Errorf("%d bytes of 400 ms are heard", n)
+				}
+				if tt.answers == 0 {
+					return
+				}
+				last := slices.Index(r.pipe.sent(), "session.updated") + tt.answers - 1
+				session := fmt.Sprint(r.pipe.event(last)["session"])
+				if n := strings.Count(session, tt.in) + strings.Count(session, tt.out); tt.in != "audio/pcm" && n < 2 {
+					t.Errorf("the session says %s", session)
+				}
+			})
+		})
+	}
+}
+
 // TestFlood has a client that sends what is refused, and large events that wait for its sound, and reads nothing.
 func TestFlood(t *testing.T) {
 	t.Parallel()

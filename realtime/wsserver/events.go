@@ -79,17 +79,19 @@ func (c *Conn) refuse(eventID string, e *realtime.Error) {
 	c.out.event(answer)
 }
 
-// formats takes what a session says about formats. One that there is not is left out.
+// formats takes what a session says about formats, of both sides or of neither.
 func (c *Conn) formats(ev *realtime.Event) {
-	current := []media.Format{c.input.current(), c.output.current()}
-	for i, use := range []func(media.Format){c.input.use, c.output.use} {
-		if f, ok := formatOf(ev.Session, sides[i], current[i]); ok {
-			use(f)
-			continue
+	var asked [2]media.Format // zero for a side that goes on as it is
+	for i, side := range sides {
+		var ok bool
+		if asked[i], ok = formatOf(ev.Session, side, media.Format{}); !ok {
+			c.refuse(ev.EventID, &realtime.Error{
+				Code: "invalid_value", Param: "session." + side,
+				Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. Both sides stay as they are.",
+			})
+			return
 		}
-		c.refuse(ev.EventID, &realtime.Error{
-			Code: "invalid_value", Param: "session." + sides[i],
-			Message: "Formats are audio/pcm at 24000 Hz, audio/pcmu and audio/pcma. This one is left out.",
-		})
 	}
+	c.input.use(asked[0])
+	c.output.use(asked[1])
 }

@@ -1,6 +1,7 @@
 package wsserver
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -52,10 +53,11 @@ func (in *input) current() media.Format {
 	return in.format
 }
 
-// use sets the format of what comes from now on.
+// use sets the format of what comes from now on; zero asks for nothing.
 func (in *input) use(f media.Format) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	f = cmp.Or(f, in.format)
 	if f != in.format && len(in.sound) > 0 {
 		in.fill()
 		in.before = append(in.before, stretch{in.format, in.sound})

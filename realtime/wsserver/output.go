@@ -44,7 +44,7 @@ type output struct {
 
 	mu      sync.Mutex
 	format  media.Format
-	next    *media.Format // what the client has asked for, from the next session.updated on
+	next    media.Format // what the client has asked for, from the next session.updated on
 	closed  bool
 	returns bool // a client that came back, which is told first what its session is
 	reader  *transcode.Reader
@@ -62,31 +62,24 @@ type output struct {
 
 func (o *output) init(to *queue, input func() media.Format) {
 	o.to, o.input = to, input
-	o.format = linear
+	o.format, o.next = linear, linear
 }
 
-func (o *output) current() media.Format {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.format
-}
-
-// use sets the format of what follows the answer to the client's request.
+// use sets the format of what follows the answer to the client's request; zero asks for nothing.
 func (o *output) use(f media.Format) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.next = &f
+	o.next = cmp.Or(f, o.next)
 }
 
 // change puts the format into force that the client has asked for.
 func (o *output) change() {
-	if o.next == nil || *o.next == o.format {
+	if o.next == o.format {
 		return
 	}
 	o.flush()
-	o.bytes = reformat(o.bytes, o.format, *o.next)
-	o.format, o.next = *o.next, nil
-	o.reader = nil
+	o.bytes = reformat(o.bytes, o.format, o.next)
+	o.format, o.reader = o.next, nil
 }
 
 // sent returns how far the client was sent the answers.
