@@ -61,7 +61,7 @@ func runClient(t *testing.T, client, base, wav, certificate string) []byte {
 
 // clientWalk is what a client of the Realtime API has seen of the call in walk.mjs.
 type clientWalk struct {
-	First              string
+	First, Format      string // Format is that of the last answer
 	Said, Errors       []string
 	Ran                []float64
 	HeardMS, AfterStop float64

@@ -328,7 +328,7 @@ func TestSocketAndPeer(t *testing.T) {
 // TestSocketClients calls with OpenAI's packages for servers and changes nothing but their address.
 func TestSocketClients(t *testing.T) {
 	t.Parallel()
-	for _, client := range []string{"openai", oldestSDK, newestSDK} {
+	for _, client := range []string{"openai", oldestSDK, newestSDK, "twilio"} {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			testSocketClient(t, client)
@@ -355,6 +355,9 @@ func testSocketClient(t *testing.T, client string) {
 	seen.check(t)
 	if !strings.HasPrefix(client, "openai") && !seen.Interrupted {
 		t.Error("it does not know that an answer was interrupted")
+	}
+	if client == "twilio" && seen.Format != "audio/pcmu" {
+		t.Errorf("the caller's telephone gets %q", seen.Format)
 	}
 }
 

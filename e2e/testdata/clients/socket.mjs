@@ -2,7 +2,8 @@
 // node socket.mjs CLIENT BASE WAV CA [answers] prints one JSON object: what the client has seen. BASE is that of the API, WAV what
 // to say (48 kHz, 16 bits, mono), CA the certificate of the server.
 import { readFileSync } from 'node:fs';
-import { base64, note, seen, speech, walk } from './walk.mjs';
+import { base64, note, seen, sound, speech, walk } from './walk.mjs';
+import { Phone, ulaw } from './phone.mjs';
 
 const [client, base, wav, ca, only] = process.argv.slice(2);
 const pieces = speech(readFileSync(wav));
@@ -79,5 +80,36 @@ async function withAgents(generation) {
   };
 }
 
-console.log(JSON.stringify(await walk(await (client === 'openai' ? withOpenAI() : withAgents(client)), only)));
+/** An app that Twilio has connected to a caller. */
+async function withTwilio() {
+  const { RealtimeAgent, RealtimeSession, tool } = await import('@openai/agents/realtime');
+  const { TwilioRealtimeTransportLayer } = await import('@openai/agents-extensions');
+  const agent = new RealtimeAgent({
+    name: 'Tester', instructions: 'Answer in short sentences.',
+    tools: [tool({ name: 'ask_me', description: 'Asks.', parameters, execute: ask })],
+  });
+  const url = `${base.replace('http', 'ws')}/realtime?model=gpt-realtime`;
+  let session, phone;
+  sound.bytes = 8;
+  return {
+    async open(thread) {
+      phone = new Phone();
+      const transport = new TwilioRealtimeTransportLayer({ url: thread ? `${url}&thread_id=${thread}` : url, twilioWebSocket: phone });
+      transport.on('*', (event) => { if (event.type !== 'twilio_message') note(event); });
+      session = new RealtimeSession(agent, { transport, config: { audio: { input: { format: 'g711_ulaw' }, output: { format: 'g711_ulaw' } } } });
+      session.on('error', ({ error }) => { if (!error?.error) seen.errors.push(error?.message ?? String(error)); });
+      session.on('audio_interrupted', () => { seen.interrupted = true; });
+      await session.connect({ apiKey: 'none' });
+      phone.start();
+    },
+    speak: () => pieces.forEach((piece) => phone.speak(ulaw(piece))),
+    say: (text) => session.sendMessage(text),
+    interrupt: () => session.interrupt(),
+    said: () => session.history.filter(({ type }) => type === 'message').map(({ role, content }) => `${role}: ${content.map((c) => c.transcript ?? c.text ?? '').join(' ')}`),
+    close: () => session.close(),
+  };
+}
+
+const clients = { openai: withOpenAI, twilio: withTwilio };
+console.log(JSON.stringify(await walk(await (clients[client]?.() ?? withAgents(client)), only)));
 process.exit(0);

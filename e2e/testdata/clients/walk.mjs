@@ -4,6 +4,8 @@
 
 /** What a client has seen; errors are those that the server tells and those that the client reports. */
 export const seen = { said: [], errors: [], ran: [], heardMS: 0, afterDone: 0 };
+/** How much of the client's sound is a millisecond: linear at 24 kHz, unless it asks for another format. */
+export const sound = { bytes: 48 };
 const types = [], answers = new Set(), done = new Set();
 let thread = '';
 
@@ -13,10 +15,11 @@ export function note(event) {
   switch (event.type) {
     case 'bridge.ready': thread = event.thread_id; break;
     case 'error': seen.errors.push(event.error.code ?? event.error.message); break;
+    case 'response.created': seen.format = event.response.audio?.output?.format?.type; break;
     case 'response.done': done.add(event.response.id); break;
     case 'conversation.item.added': if (event.item.role === 'assistant') answers.add(event.item.id); break;
     case 'response.output_audio.delta':
-      seen.heardMS += event.delta.length * 3 / 4 / 48;
+      seen.heardMS += event.delta.length * 3 / 4 / sound.bytes;
       if (done.has(event.response_id)) seen.afterDone++;
   }
 }
