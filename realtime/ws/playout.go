@@ -40,14 +40,13 @@ func (s *shared) take(bytes int) bool {
 	return false
 }
 
-// utterance is the sound of one part of an item.
+// utterance is the sound of an item, which is one stream, however many parts it is said to have.
 type utterance struct {
 	response, item string
-	content        int
+	content        int      // the index of its first part
 	sound          [][]byte // not played yet, in whole samples
 	half           []byte   // of a sample, the rest of which is to come
 	left           int      // bytes of sound
-	played         int      // bytes
 	ahead, early   int      // how many pieces of sound were handed on already, and their bytes
 	whole          bool     // nothing of it is to come
 	over           bool     // whoever gets sound early knows that it has all
@@ -86,7 +85,6 @@ func (u *utterance) next(frame []byte, n int) []byte {
 			u.ahead = max(0, u.ahead-1)
 		}
 		u.left -= len(part)
-		u.played += len(part)
 		u.early = max(0, u.early-len(part))
 	}
 	return frame
@@ -162,14 +160,16 @@ func (p *playout) add(ev *realtime.Event, sound []byte) bool {
 		return false
 	}
 	last := len(p.queue) - 1
-	if last < 0 || p.queue[last].item != ev.ItemID || p.queue[last].content != ev.ContentIndex || p.queue[last].whole {
+	if last < 0 || p.queue[last].item != ev.ItemID || p.queue[last].response != ev.ResponseID {
 		if last >= 0 {
 			p.queue[last].whole = true
 			p.prune()
 		}
 		p.queue = append(p.queue, &utterance{response: ev.ResponseID, item: ev.ItemID, content: ev.ContentIndex})
 	}
-	p.waiting += p.queue[len(p.queue)-1].add(sound, p.format.Encoding.Size())
+	u := p.queue[len(p.queue)-1]
+	u.whole, u.over = false, false
+	p.waiting += u.add(sound, p.format.Encoding.Size())
 	p.count(ev.ItemID, len(sound))
 	signal(p.wake)
 	return true
@@ -210,12 +210,12 @@ func (p *playout) drop(bytes int) {
 	signal(p.consumed)
 }
 
-// complete takes that a part of an item, or a whole response if itemID is empty, has no more sound to come.
-func (p *playout) complete(responseID, itemID string, content int) (events []realtime.Event) {
+// complete takes that an item, or a whole response if itemID is empty, has no more sound to come.
+func (p *playout) complete(responseID, itemID string) (events []realtime.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
-		if u.response == responseID && (itemID == "" || u.item == itemID && u.content == content) {
+		if u.response == responseID && (itemID == "" || u.item == itemID) {
 			u.whole = true
 		}
 	}
@@ -327,7 +327,8 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 		return nil, nil
 	}
 	for _, u := range p.queue {
-		cuts = append(cuts, cut{u.item, u.content, p.format.Lasts(u.played), p.format.Lasts(u.played + u.left)})
+		all := max(p.sounds[u.item], u.left)
+		cuts = append(cuts, cut{u.item, u.content, p.format.Lasts(all - u.left), p.format.Lasts(all)})
 		p.stopped = remember(p.stopped, u.response)
 	}
 	if response != "" {
@@ -345,7 +346,7 @@ func (p *playout) truncate(itemID string) (all time.Duration, found bool) {
 	defer p.mu.Unlock()
 	for _, u := range p.queue {
 		if u.item == itemID {
-			all, found = max(all, p.format.Lasts(u.played+u.left)), true
+			all, found = p.format.Lasts(p.sounds[itemID]), true
 			p.drop(u.left)
 			u.sound, u.left = nil, 0
 			u.ahead, u.early = 0, 0

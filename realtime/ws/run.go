@@ -102,9 +102,9 @@ func (c *Conn) take(ev realtime.Event) {
 		case realtime.TypeInputSpeechStopped, realtime.TypeInputCommitted:
 			c.in.speaks(false)
 		case realtime.TypeOutputAudioDone:
-			c.tell(c.play.complete(ev.ResponseID, ev.ItemID, ev.ContentIndex))
+			c.tell(c.play.complete(ev.ResponseID, ev.ItemID))
 		case realtime.TypeResponseDone:
-			c.tell(c.play.complete(c.finished(ev), "", 0))
+			c.tell(c.play.complete(c.finished(ev), ""))
 		}
 	}
 }

@@ -310,6 +310,51 @@ func TestInterruption(t *testing.T) {
 	}
 }
 
+// TestOneStream has upstreams that give an item's sound in pieces of 32 ms which are parts of their own, say after each
+// that it was the last, or go on with the item after a pause: it is heard as one stream, and cut once.
+func TestOneStream(t *testing.T) {
+	t.Parallel()
+	for name, say := range map[string]func(c *call, i int){
+		"parts that count up": func(c *call, i int) { c.piece("item_1", i) },
+		"an end after each piece": func(c *call, i int) {
+			c.piece("item_1", 0)
+			c.up.say(`{"type":"response.output_audio.done","response_id":"resp_1","item_id":"item_1","content_index":0}`)
+		},
+		"an end of each part": func(c *call, i int) {
+			c.piece("item_1", i)
+			c.up.say(`{"type":"response.output_audio.done","response_id":"resp_1","item_id":"item_1","content_index":%d}`, i)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCall(t, Profile{}, func(t *testing.T, c *call) {
+				c.up.say(`{"type":"response.created","response":{"id":"resp_1"}}`)
+				for i := range 50 { // 1600 ms
+					say(c, i)
+				}
+				pass(2 * time.Second)
+				if n := len(c.frames); n != 80 {
+					t.Errorf("%d frames of 1600 ms", n)
+				}
+				for i := range 50 { // and another 1600 ms, after a pause
+					say(c, 50+i)
+				}
+				pass(390 * time.Millisecond)
+				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9","audio_start_ms":100}`)
+				if told := c.up.told(); len(told) != 1 || told[0].ItemID != "item_1" || told[0].AudioEndMS != 2000 {
+					t.Errorf("the upstream is told %+v", told)
+				}
+			})
+		})
+	}
+}
+
+// piece says 32 ms of an item of the first response.
+func (c *call) piece(item string, content int) {
+	c.up.say(`{"type":"response.output_audio.delta","response_id":"resp_1","item_id":%q,"content_index":%d,"delta":%q}`,
+		item, content, base64.StdEncoding.EncodeToString(make([]byte, 32*48)))
+}
+
 // TestClientsWord has a client that plays answers itself: what it says of an interrupted one is what the upstream is
 // told, or, if it says nothing for a second, what was played here.
 func TestClientsWord(t *testing.T) {
