@@ -127,6 +127,46 @@ func TestEarly(t *testing.T) {
 			r.early(1, first, 100)
 			r.tell(done, cleared)
 		}, []string{"content_part.added", "r1 i1 0 100", "done"}},
+		"never announced": {func(r *room) {
+			r.early(1, first, 400)
+			time.Sleep(unannounced)
+			r.early(1, first, 100)
+			r.tell(done)
+			r.early(1, first, 100)
+			r.complete(1, first)
+		}, []string{"r1 i1 0 600", "done"}},
+		"never announced, and over at once": {func(r *room) {
+			r.tell(`{"type":"response.created","response":{"id":"r1"}}`)
+			r.early(1, first, 400)
+			r.tell(done)
+			r.complete(1, first)
+		}, []string{"created", "r1 i1 0 400", "done"}},
+		"announced by its end, before it comes": {func(r *room) {
+			r.tell(audioDone, done)
+			r.early(1, first, 400)
+			r.complete(1, first)
+		}, []string{"r1 i1 0 400", "output_audio.done", "done"}},
+		"announced answers after one that is not": {func(r *room) {
+			r.early(1, media.Part{Response: "r0", Item: "i0"}, 400)
+			r.early(1, first, 200)
+			r.tell(partAdded)
+			time.Sleep(time.Second)
+			r.tell(audioDone, done)
+			r.complete(1, first)
+		}, []string{"content_part.added", "r0 i0 0 400", "r1 i1 0 200", "output_audio.done", "done"}},
+		"not announced, with ids that were used before": {func(r *room) {
+			r.tell(`{"type":"response.created","response":{"id":"g2_r1"}}`)
+			r.early(2, first, 400)
+			r.tell(strings.NewReplacer(`"r1"`, `"g2_r1"`, `"i1"`, `"g2_i1"`).Replace(audioDone))
+		}, []string{"created", "g2_r1 g2_i1 0 400"}},
+		"parts that count up": {func(r *room) {
+			r.tell(partAdded)
+			for content := range 5 {
+				r.early(1, media.Part{Response: "r1", Item: "i1", Content: content}, 40)
+			}
+			r.tell(strings.Replace(audioDone, `"content_index":0`, `"content_index":4`, 1), done)
+			r.complete(1, first)
+		}, []string{"content_part.added", "r1 i1 0 200", "output_audio.done", "done"}},
 		"in real time": {func(r *room) { // there was no room
 			r.tell(partAdded, started)
 			for range 10 {

@@ -25,7 +25,7 @@ const (
 	maxUnannounced = 500 * time.Millisecond
 	trailing       = 60 * time.Millisecond
 	// unannounced is how long sound goes on until the newest answer is taken for what is heard, where nothing is
-	// announced.
+	// announced, or waits for its announcement if it says itself what it is part of.
 	unannounced = 200 * time.Millisecond
 	// soundless is how long an answer may be without sound until its end is no longer held back.
 	soundless = 2 * time.Second
@@ -50,6 +50,8 @@ type output struct {
 	reader  *transcode.Reader
 	bytes   []byte         // sound that is no event yet
 	early   []media.Packet // sound that comes before it is heard, and waits for what it is part of to be announced
+	awaited *media.Part    // of the first of it
+	made    string         // the latest response of which the client was told
 	answers []answer       // the latest ones with sound, oldest first
 	playing string         // the response that is heard
 	cut     bool           // the client has stopped what is heard, though the upstream may go on with it
@@ -101,6 +103,7 @@ func (o *output) succeed(before *output) {
 	defer before.mu.Unlock()
 	o.format, o.next = before.format, before.next
 	o.playing, o.returns = before.playing, true
+	o.made = before.made
 	o.answers = slices.Clone(before.answers)
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -210,7 +213,7 @@ func (o *output) partOf(p *media.Packet) (*answer, *part) {
 			continue
 		}
 		for at := range a.parts {
-			if part := &a.parts[at]; part.content == p.Part.Content && means(part.item, p.Part.Item) {
+			if part := &a.parts[at]; means(part.item, p.Part.Item) {
 				a.source = p.Source
 				return a, part
 			}
@@ -249,6 +252,7 @@ func (o *output) sendEarly() (err error) {
 		p := &o.early[0]
 		a, part := o.partOf(p)
 		if a == nil {
+			o.waitFor(p.Part)
 			break
 		}
 		o.early = o.early[1:]
@@ -262,6 +266,39 @@ func (o *output) sendEarly() (err error) {
 		o.delta(a, part, sound)
 	}
 	return err
+}
+
+// waitFor waits a moment for the announcement of what the first sound is part of, and takes it for what it says itself
+// if none comes.
+func (o *output) waitFor(part *media.Part) {
+	if o.awaited == part {
+		return
+	}
+	o.awaited = part
+	time.AfterFunc(unannounced, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if len(o.early) > 0 && o.early[0].Part == part {
+			o.nameEarly(part.Response)
+			_ = o.sendEarly() // the sound that cannot be read is left out
+			o.follow()
+		}
+	})
+}
+
+// nameEarly gives the sound of a response the names that it has itself.
+func (o *output) nameEarly(response string) {
+	for i := range o.early {
+		p := &o.early[i]
+		if a, _ := o.partOf(p); a != nil || !means(response, p.Part.Response) {
+			continue
+		}
+		answer := p.Part.Response
+		if means(o.made, answer) {
+			answer = o.made
+		}
+		o.announced(answer, part{item: p.Part.Item, content: p.Part.Content})
+	}
 }
 
 // event takes an event of the call, and sends it, perhaps later or changed.
@@ -351,14 +388,18 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 		o.change()
 		data = withFormats(*ev, o.input(), o.format)
 	case realtime.TypeResponseCreated:
+		o.made = text(ev.Response, "id")
 		data = withFormats(*ev, o.input(), o.format)
 	case realtime.TypeContentPartAdded, realtime.TypeAudioTranscriptDelta:
-		o.announced(ev)
+		if ev.Type != realtime.TypeContentPartAdded || isSound(realtime.Member(ev.Part, "type")) {
+			o.announced(ev.ResponseID, partIn(ev))
+		}
 		o.to.event(data)
 		_ = o.sendEarly()
 		return
 	case realtime.TypeOutputAudioDone, realtime.TypeContentPartDone,
 		realtime.TypeOutputItemDone, realtime.TypeResponseDone:
+		o.lastSound(ev)
 		if ev.Response != nil {
 			data = withFormats(*ev, o.input(), o.format)
 		}
@@ -370,6 +411,19 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	if ev.Type == realtime.TypeResponseDone {
 		o.last = Sent{Done: text(ev.Response, "id"), At: time.Now()}
 	}
+}
+
+// lastSound takes that what has come of the sound before an event needs no other announcement.
+func (o *output) lastSound(ev *realtime.Event) {
+	switch ev.Type {
+	case realtime.TypeOutputAudioDone:
+		o.announced(ev.ResponseID, partIn(ev))
+	case realtime.TypeResponseDone:
+		o.nameEarly(text(ev.Response, "id"))
+	default:
+		return
+	}
+	_ = o.sendEarly()
 }
 
 // cutOff ends the sound of an answer before its end. cancelled means that the client is told so.
@@ -390,26 +444,24 @@ func (o *output) cutOff(response string, cancelled bool) {
 	o.release(a)
 }
 
-// announced takes where an answer has sound.
-func (o *output) announced(ev *realtime.Event) {
-	if ev.Type == realtime.TypeContentPartAdded && !isSound(realtime.Member(ev.Part, "type")) {
-		return
-	}
-	isThis := func(p part) bool { return p.item == ev.ItemID && p.content == ev.ContentIndex }
-	a := o.find(ev.ResponseID)
-	if a != nil && slices.ContainsFunc(a.parts, isThis) {
-		return
-	}
+// partIn reads where an answer has sound.
+func partIn(ev *realtime.Event) part {
 	var where struct {
 		Output int `json:"output_index"`
 	}
 	_ = json.Unmarshal(ev.Raw, &where) // it is zero mostly
-	parts := []part{{item: ev.ItemID, output: where.Output, content: ev.ContentIndex}}
-	if a != nil {
-		a.parts = append(a.parts, parts...)
-		return
+	return part{item: ev.ItemID, output: where.Output, content: ev.ContentIndex}
+}
+
+// announced takes that an answer has sound. That of an item is one stream.
+func (o *output) announced(response string, p part) {
+	a := o.find(response)
+	switch {
+	case a == nil:
+		o.answers = append(o.answers, answer{response: response, parts: []part{p}})
+	case !slices.ContainsFunc(a.parts, func(known part) bool { return known.item == p.item }):
+		a.parts = append(a.parts, p)
 	}
-	o.answers = append(o.answers, answer{response: ev.ResponseID, parts: parts})
 	if len(o.answers) > remembered {
 		o.release(&o.answers[0])
 		o.answers = slices.Delete(o.answers, 0, 1)
