@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,13 +46,17 @@ type bench struct {
 	ctx   context.Context
 	store *persistence.Store
 	sim   *simulator.Server
-	api   *rtc.API
 	calls *bridge.Calls
 	stop  func() // ends Run and waits for it
+	// offer makes a peer and its offer, of callers and for upstreams; http reaches the simulator, at address.
+	offers  bridge.Offering
+	http    *http.Client
+	address string
 
 	over    pair
-	door    *httptest.Server // of callers over WebSocket
-	sockets sync.Map         // that wait there, by path
+	door    *http.Client // reaches doorAt, where callers over WebSocket come in
+	doorAt  string
+	sockets sync.Map // that wait there, by path
 
 	mu    sync.Mutex
 	ends  []bridge.EndReason
@@ -61,7 +64,9 @@ type bench struct {
 }
 
 type benchConfig struct {
-	over      pair // the zero value is WebRTC on both sides
+	over pair // the zero value is WebRTC on both sides
+	// real means Pion, UDP and sockets in place of queues in memory.
+	real      bool
 	simulator simulator.Config
 	bridge    bridge.Config
 	// asked, if set, sees every request to the upstream first.
@@ -103,33 +108,30 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	b := &bench{t: t, ctx: ctx, store: store, over: cfg.over}
+	net := newNetwork(t, cfg.real)
+	b.offers, cfg.simulator.Answer = net.offer, net.simulated
 	var err error
-	if b.api, err = rtc.New(rtc.Config{Loopback: true, Patience: testTimeout}); err != nil {
-		t.Fatal(err)
-	}
-	cfg.simulator.API = b.api
 	if b.sim, err = simulator.New(cfg.simulator); err != nil {
 		t.Fatal(err)
 	}
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.http, b.address = net.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cfg.asked != nil {
 			cfg.asked(r)
 		}
 		b.sim.ServeHTTP(w, r)
 	}))
-	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, ts.URL)}}
+	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, "simulator")}}
 	if cfg.over.upstream == duplex && cfg.live == nil {
 		cfg.live = &live.Client{Backend: live.Backend{Model: "backend"}}
 	}
 	if cfg.live != nil {
-		cfg.live.URL, cfg.live.HTTP, cfg.live.Log = ts.URL+"/v1/live/sessions", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, log
-		cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewLive("live", b.api, cfg.live), Model: live.Model}}
+		cfg.live.URL, cfg.live.HTTP, cfg.live.Log = b.address+"/v1/live/sessions", b.http, log
+		cfg.bridge.Upstreams = []bridge.Route{{Upstream: bridge.NewLiveBy("live", b.offers, cfg.live), Model: live.Model}}
 	}
 	for _, name := range cfg.others {
-		client := &realtime.Client{BaseURL: ts.URL + "/v1", HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}
-		cfg.bridge.Upstreams = append(cfg.bridge.Upstreams, bridge.Route{Upstream: bridge.NewRealtime(name, b.api, client)})
+		cfg.bridge.Upstreams = append(cfg.bridge.Upstreams, bridge.Route{Upstream: b.driver(webRTC, name)})
 	}
-	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = b.api, store, log
+	cfg.bridge.Browser, cfg.bridge.Store, cfg.bridge.Logger = new(rtc.API), store, log
 	b.turns = make(map[thread.Key]int)
 	cfg.bridge.OnTurn = func(key thread.Key) {
 		b.mu.Lock()
@@ -167,6 +169,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
 		t.Fatal(err)
 	}
+	bridge.AnswerBy(b.calls, net.answer)
 	writeCtx, endWrite := context.WithCancel(context.Background())
 	written := make(chan error, 1)
 	go func() { written <- writer.Run(writeCtx) }()
@@ -185,14 +188,13 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		b.stop()
 		endSim()
 		endWrite()
-		if err := errors.Join(<-simDone, <-written, b.api.Close()); err != nil {
+		if err := errors.Join(<-simDone, <-written, net.close()); err != nil {
 			t.Errorf("close: %v", err)
 		}
-		ts.Close()
 		cancel()
 	})
 	if cfg.over.client == webSocket {
-		b.openDoor()
+		b.openDoor(net)
 	}
 	return b
 }
@@ -217,7 +219,7 @@ type browser struct {
 	b    *bench
 	t    *testing.T
 	line line
-	peer *rtc.Peer // the line of a browser
+	peer bridge.Offerer // the line of a browser
 	bridge.Started
 
 	mu      sync.Mutex
@@ -299,7 +301,7 @@ func (b *bench) newBrowser() *browser {
 func (b *bench) offer() (*browser, string) {
 	b.t.Helper()
 	c := b.newBrowser()
-	peer, sdp, err := b.api.Offer(b.ctx, media.Handlers{
+	peer, sdp, err := b.offers(b.ctx, media.Handlers{
 		Message: func(data []byte) {
 			if ev, ok := c.decoded(data); ok {
 				c.got(ev)

@@ -51,62 +51,60 @@ func TestCall(t *testing.T) {
 
 func testCall(t *testing.T, p pair) {
 	t.Helper()
-	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{over: p})
-		c := b.dial(bridge.Start{})
-		c.next("bridge.ready")
-		c.speak()
-		c.next(realtime.TypeOutputBufferStopped)
-		c.waitPackets(50)
-		c.say("Show me a chart")
-		c.next("bridge.tool.done")
-		c.played(3)
-		b.hangUp(c)
-		want := "user voice completed: Hello, can you hear me?\n" +
-			"assistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n" +
-			"user text completed: Show me a chart\n" +
-			"assistant voice completed: Let me draw that for you. One moment, please. [tool-create_bar_chart output-available]\n" +
-			"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
-		if got := b.script(c.key()); got != want {
-			t.Fatalf("thread:\n%s\nwant:\n%s", got, want)
-		}
-		checkUpstream(t, b.session(1), nil)
-		latency := b.messages(c.key())[1].Metadata.LatencyMS
-		if stages := slices.Sorted(maps.Keys(latency)); !slices.Equal(stages, []string{"commit", "first_audio", "first_packet", "response"}) ||
-			latency["commit"] > latency["response"] || latency["response"] > latency["first_packet"] {
-			t.Errorf("stages of the spoken answer: %v", latency)
-		}
+	b := newBench(t, sqlite(t), benchConfig{over: p})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.speak()
+	c.next(realtime.TypeOutputBufferStopped)
+	c.waitPackets(50)
+	c.say("Show me a chart")
+	c.next("bridge.tool.done")
+	c.played(3)
+	b.hangUp(c)
+	want := "user voice completed: Hello, can you hear me?\n" +
+		"assistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n" +
+		"user text completed: Show me a chart\n" +
+		"assistant voice completed: Let me draw that for you. One moment, please. [tool-create_bar_chart output-available]\n" +
+		"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
+	if got := b.script(c.key()); got != want {
+		t.Fatalf("thread:\n%s\nwant:\n%s", got, want)
+	}
+	checkUpstream(t, b.session(1), nil)
+	latency := b.messages(c.key())[1].Metadata.LatencyMS
+	if stages := slices.Sorted(maps.Keys(latency)); !slices.Equal(stages, []string{"commit", "first_audio", "first_packet", "response"}) ||
+		latency["commit"] > latency["response"] || latency["response"] > latency["first_packet"] {
+		t.Errorf("stages of the spoken answer: %v", latency)
+	}
 
-		again := b.dial(bridge.Start{ThreadID: c.ThreadID})
-		var ready struct{ Replayed int }
-		again.decode(again.next("bridge.ready"), &ready)
-		if ready.Replayed != 5 {
-			t.Errorf("%d messages replayed", ready.Replayed)
-		}
-		again.say("What did I say before?")
-		done := again.next(realtime.TypeAudioTranscriptDone)
-		if !strings.Contains(done.Transcript, "Show me a chart") {
-			t.Errorf("the second call answers %q", done.Transcript)
-		}
-		b.hangUp(again)
-		checkUpstream(t, b.session(2), []string{
-			"user: Hello, can you hear me?", "assistant: Hello, I am the simulator. It is nice to hear your voice.",
-			"user: Show me a chart", "assistant: Let me draw that for you. One moment, please.",
-			"function_call create_bar_chart", "function_call_output", "assistant: Here is your chart. Sales grew in every quarter of this year.",
-		})
-		if seen := again.types(); slices.Contains(seen, "error") {
-			t.Errorf("the browser saw an error: %q", seen)
-		}
-		checkHidden(t, c)
-		checkHidden(t, again)
-
-		b.stop() // the browser learns of the end before OnEnd is called
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if hangups := []bridge.EndReason{bridge.EndHangup, bridge.EndHangup}; b.turns[c.key()] < 2 || !slices.Equal(b.ends, hangups) {
-			t.Errorf("%d turns reported, ends %q", b.turns[c.key()], b.ends)
-		}
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	var ready struct{ Replayed int }
+	again.decode(again.next("bridge.ready"), &ready)
+	if ready.Replayed != 5 {
+		t.Errorf("%d messages replayed", ready.Replayed)
+	}
+	again.say("What did I say before?")
+	done := again.next(realtime.TypeAudioTranscriptDone)
+	if !strings.Contains(done.Transcript, "Show me a chart") {
+		t.Errorf("the second call answers %q", done.Transcript)
+	}
+	b.hangUp(again)
+	checkUpstream(t, b.session(2), []string{
+		"user: Hello, can you hear me?", "assistant: Hello, I am the simulator. It is nice to hear your voice.",
+		"user: Show me a chart", "assistant: Let me draw that for you. One moment, please.",
+		"function_call create_bar_chart", "function_call_output", "assistant: Here is your chart. Sales grew in every quarter of this year.",
 	})
+	if seen := again.types(); slices.Contains(seen, "error") {
+		t.Errorf("the browser saw an error: %q", seen)
+	}
+	checkHidden(t, c)
+	checkHidden(t, again)
+
+	b.stop() // the browser learns of the end before OnEnd is called
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if hangups := []bridge.EndReason{bridge.EndHangup, bridge.EndHangup}; b.turns[c.key()] < 2 || !slices.Equal(b.ends, hangups) {
+		t.Errorf("%d turns reported, ends %q", b.turns[c.key()], b.ends)
+	}
 }
 
 // checkUpstream checks what the upstream was sent and in which order: the history, one

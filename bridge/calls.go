@@ -33,6 +33,8 @@ type Calls struct {
 	log    *slog.Logger
 	admit  chan func()   // hands over work to Run, which joins it
 	ending chan struct{} // closed when no more calls are admitted
+	// answering makes the connections of browsers.
+	answering answering
 	// unsaved holds the ends that the database does not have yet; delayed is how many changes wait
 	// for it.
 	unsaved unsaved
@@ -53,7 +55,7 @@ func NewCalls(cfg Config) (*Calls, error) {
 	cfg = cfg.withDefaults()
 	c := &Calls{
 		cfg: cfg, log: cfg.Logger, admit: make(chan func()), ending: make(chan struct{}),
-		live: make(map[thread.Key]*call), byID: make(map[string]*call),
+		answering: answeringBy(cfg.Browser), live: make(map[thread.Key]*call), byID: make(map[string]*call),
 	}
 	c.unsaved.pending = cfg.Writer.Pending
 	return c, nil

@@ -4,8 +4,35 @@ import (
 	"strings"
 
 	"voicebridge/assistant"
+	"voicebridge/realtime"
+	"voicebridge/realtime/live"
 	"voicebridge/thread"
 )
+
+// Offerer and Answerer are the ends of connections that WebRTC makes by an offer and an answer.
+type (
+	Offerer  = offerer
+	Answerer = answerer
+)
+
+// Offering makes the end of who offers, and Answering that of who answers.
+type (
+	Offering  = offering
+	Answering = answering
+)
+
+// NewRealtimeBy is NewRealtime with connections made by offer.
+func NewRealtimeBy(name string, offer Offering, client *realtime.Client) *Realtime {
+	return &Realtime{name, offer, client}
+}
+
+// NewLiveBy is NewLive with connections made by offer.
+func NewLiveBy(name string, offer Offering, client *live.Client) *Live {
+	return newLive(name, offer, client)
+}
+
+// AnswerBy has answer make the connections of browsers. It must be called before the first call.
+func AnswerBy(c *Calls, answer Answering) { c.answering = answer }
 
 // Saved does in a live call what happens when a message is saved.
 func Saved(c *Calls, owner, callID string, m thread.Message) { c.ofOwner(owner, callID).saved(m) }

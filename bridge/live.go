@@ -25,12 +25,12 @@ type Live struct {
 // NewLive returns a driver that creates sessions through client, whose Offer it sets, and connects to them with peers
 // of api.
 func NewLive(name string, api *rtc.API, client *live.Client) *Live {
+	return newLive(name, offeringBy(api), client)
+}
+
+func newLive(name string, offer offering, client *live.Client) *Live {
 	client.Offer = func(ctx context.Context, h media.Handlers) (live.Peer, string, error) {
-		peer, offer, err := api.Offer(ctx, hiding(h, client.APIKey))
-		if err != nil {
-			return nil, "", err
-		}
-		return peer, offer, nil
+		return offer(ctx, hiding(h, client.APIKey))
 	}
 	return &Live{name, client}
 }

@@ -103,7 +103,7 @@ func TestLiveOrphan(t *testing.T) {
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	s := b.sim.LiveSessions()[0]
-	other := bridge.NewLive("live", b.api, &live.Client{URL: client.URL, HTTP: client.HTTP})
+	other := bridge.NewLiveBy("live", b.offers, &live.Client{URL: client.URL, HTTP: client.HTTP})
 	length, err := other.HangUpTimed(b.ctx, s.ID())
 	if err != nil || length <= 0 {
 		t.Errorf("the session was %v long: %v", length, err)

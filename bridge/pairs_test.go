@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/coder/websocket"
@@ -37,40 +37,49 @@ func (t transport) String() string { return [...]string{"WebRTC", "WebSocket", "
 // pair is the transports of both sides of a call.
 type pair struct{ client, upstream transport }
 
-// pairs runs a test with each pair of transports.
+func (p pair) String() string { return fmt.Sprintf("%v client, %v upstream", p.client, p.upstream) }
+
+// pairsOf returns the pairs with these upstreams.
+func pairsOf(upstreams ...transport) (all []pair) {
+	for _, client := range []transport{webRTC, webSocket} {
+		for _, upstream := range upstreams {
+			all = append(all, pair{client, upstream})
+		}
+	}
+	return all
+}
+
+// pairs runs a test with each pair of transports, each in a bubble.
 func pairs(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
-	upstreams(t, test, webRTC, webSocket)
+	each(t, test, pairsOf(webRTC, webSocket))
 }
 
 // all runs a test with each pair of transports, and with GPT-Live.
 func all(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
-	upstreams(t, test, webRTC, webSocket, duplex)
+	each(t, test, pairsOf(webRTC, webSocket, duplex))
 }
 
-func upstreams(t *testing.T, test func(t *testing.T, p pair), over ...transport) {
+func each(t *testing.T, test func(t *testing.T, p pair), pairs []pair) {
 	t.Helper()
-	for _, client := range []transport{webRTC, webSocket} {
-		for _, upstream := range over {
-			t.Run(fmt.Sprintf("%v client, %v upstream", client, upstream), func(t *testing.T) {
-				t.Parallel()
-				test(t, pair{client, upstream})
-			})
-		}
-	}
-}
-
-// driver returns the driver for the simulator, at its address.
-func (b *bench) driver(over transport, address string) bridge.Upstream {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	if over == webSocket {
-		profile, _ := ws.Find("realtime")
-		return bridge.NewWebSocket("simulator", &ws.Client{
-			Profile: profile, URL: address + "/v1/realtime", Model: "gpt-realtime-2.1", HTTP: client,
+	for _, p := range pairs {
+		t.Run(p.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { test(t, p) })
 		})
 	}
-	return bridge.NewRealtime("simulator", b.api, &realtime.Client{BaseURL: address + "/v1", HTTP: client})
+}
+
+// driver returns a driver for the simulator.
+func (b *bench) driver(over transport, name string) bridge.Upstream {
+	if over == webSocket {
+		profile, _ := ws.Find("realtime")
+		return bridge.NewWebSocket(name, &ws.Client{
+			Profile: profile, URL: b.address + "/v1/realtime", Model: "gpt-realtime-2.1", HTTP: b.http,
+		})
+	}
+	return bridge.NewRealtimeBy(name, b.offers, &realtime.Client{BaseURL: b.address + "/v1", HTTP: b.http})
 }
 
 // line is how a caller is connected.
@@ -81,9 +90,10 @@ type line interface {
 }
 
 // openDoor serves the sockets of calls.
-func (b *bench) openDoor() {
+func (b *bench) openDoor(net *network) {
 	var opened sync.WaitGroup
-	b.door = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	b.t.Cleanup(opened.Wait)
+	b.door, b.doorAt = net.serve(b.t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		opened.Add(1)
 		defer opened.Done()
 		client, _ := b.sockets.LoadAndDelete(r.URL.Path)
@@ -94,7 +104,6 @@ func (b *bench) openDoor() {
 		}
 		client.(*wsserver.Conn).Serve(conn)
 	}))
-	b.t.Cleanup(func() { b.door.Close(); opened.Wait() })
 }
 
 // connect opens the socket of a caller in a call that begin finds or makes.
@@ -107,7 +116,7 @@ func (b *bench) connect(begin func(*wsserver.Conn) error) (*browser, error) {
 	}
 	path := fmt.Sprintf("/%p", client)
 	b.sockets.Store(path, client)
-	conn, _, err := websocket.Dial(b.ctx, b.door.URL+path, nil) //nolint:bodyclose // of a socket
+	conn, _, err := websocket.Dial(b.ctx, b.doorAt+path, &websocket.DialOptions{HTTPClient: b.door}) //nolint:bodyclose // of a socket
 	must(b.t, err)
 	conn.SetReadLimit(-1)
 	l := &socketLine{conn: conn, caller: c, complete: make(map[string]bool), cut: make(map[string]bool), stopped: make(map[string]bool)}

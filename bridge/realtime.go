@@ -20,13 +20,32 @@ import (
 // Realtime is the driver for the OpenAI Realtime API over WebRTC and for compatible servers.
 type Realtime struct {
 	name   string
-	api    *rtc.API
+	offer  offering
 	client *realtime.Client
+}
+
+// offering makes a peer and its offer.
+type offering func(ctx context.Context, h media.Handlers) (offerer, string, error)
+
+// offerer is a peer that waits for the answer to its offer; *rtc.Peer implements it.
+type offerer interface {
+	leg.Peer
+	Accept(ctx context.Context, answer string) error
+}
+
+func offeringBy(api *rtc.API) offering {
+	return func(ctx context.Context, h media.Handlers) (offerer, string, error) {
+		peer, offer, err := api.Offer(ctx, h)
+		if err != nil {
+			return nil, "", err
+		}
+		return peer, offer, nil
+	}
 }
 
 // NewRealtime returns a driver that creates calls through client and connects to them with peers of api.
 func NewRealtime(name string, api *rtc.API, client *realtime.Client) *Realtime {
-	return &Realtime{name: name, api: api, client: client}
+	return &Realtime{name: name, offer: offeringBy(api), client: client}
 }
 
 func (r *Realtime) Name() string { return r.name }
@@ -37,11 +56,11 @@ func (r *Realtime) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	d.Handlers = hiding(d.Handlers, r.client.APIKey)
 	l := new(realtimeLeg)
 	d.Handlers.Message = l.listening(d.Handlers.Message)
-	peer, offer, err := r.api.Offer(ctx, d.Handlers)
+	peer, offer, err := r.offer(ctx, d.Handlers)
 	if err != nil {
 		return nil, err
 	}
-	l.Peer, l.sound = peer, media.NewFiller(peer) // before anything is said
+	l.offerer, l.sound = peer, media.NewFiller(peer) // before anything is said
 	call, err := r.create(ctx, offer, d)
 	if err == nil {
 		d.Handlers.Reach(media.StepAnswer)
@@ -128,11 +147,11 @@ func (r *Realtime) connect(ctx context.Context, l *realtimeLeg, call realtime.Ca
 }
 
 type realtimeLeg struct {
-	*rtc.Peer
+	offerer
 	replayer
 
 	id    string
-	sound *media.Filler // to the Peer
+	sound *media.Filler // to the peer
 }
 
 // WriteAudio sends a packet of the caller, and what it takes for the upstream to notice that the caller has stopped.

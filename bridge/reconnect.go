@@ -28,6 +28,40 @@ func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (ans
 	return c.reconnectHere(ctx, owner, callID, offer)
 }
 
+// answering makes the peer for a browser's offer, and the answer.
+type answering func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error)
+
+// answerer is a browser's peer, which takes later offers of the same connection; *rtc.Peer implements it.
+type answerer interface {
+	leg.Peer
+	Restart(ctx context.Context, offer string) (answer string, err error)
+}
+
+func answeringBy(api *rtc.API) answering {
+	return func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error) {
+		peer, answer, err := api.Answer(ctx, offer, h)
+		if err != nil {
+			return nil, "", err
+		}
+		return peer, answer, nil
+	}
+}
+
+// answer makes a browser's connection. Its error says what is wrong with the offer.
+func (c *Calls) answer(ctx context.Context, offer string, h media.Handlers) (leg.Peer, string, error) {
+	peer, answer, err := c.answering(ctx, offer, h)
+	switch {
+	case err == nil:
+		return peer, answer, nil
+	case errors.Is(err, rtc.ErrBadSDP), errors.Is(err, rtc.ErrNoOpus):
+		return nil, "", offerError(err)
+	case errors.Is(err, media.ErrClosed):
+		return nil, "", &Error{Code: CodeShuttingDown, Message: "The server is shutting down.", Err: err}
+	default:
+		return nil, "", fmt.Errorf("answer browser: %w", err)
+	}
+}
+
 // reconnectHere is Reconnect for a call of this process.
 func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) (answer string, err error) {
 	live := c.ofOwner(owner, callID)
@@ -37,7 +71,7 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	live.joining.Lock() // one at a time
 	defer live.joining.Unlock()
 	answer, err = "", rtc.ErrOtherPeer
-	if peer, ok := live.newest.Peer.(*rtc.Peer); ok {
+	if peer, ok := live.newest.Peer.(answerer); ok {
 		answer, err = peer.Restart(ctx, offer)
 	}
 	switch {
@@ -90,12 +124,9 @@ func (c *Calls) join(ctx context.Context, live *call, b *leg.Browser) (err error
 func (c *Calls) replaceBrowser(ctx context.Context, live *call, offer string) (string, error) {
 	live.browserGen++
 	gen := live.browserGen
-	peer, answer, err := c.cfg.Browser.Answer(ctx, offer, leg.BrowserHandlers(gen, live.postBrowser))
+	peer, answer, err := c.answer(ctx, offer, leg.BrowserHandlers(gen, live.postBrowser))
 	if err != nil {
-		if errors.Is(err, rtc.ErrBadSDP) || errors.Is(err, rtc.ErrNoOpus) {
-			return "", offerError(err)
-		}
-		return "", fmt.Errorf("answer browser: %w", err)
+		return "", err
 	}
 	return answer, c.join(ctx, live, leg.NewBrowser(gen, peer, live.log, c.cfg.OnDraftsDropped))
 }

@@ -16,8 +16,6 @@ import (
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
-	"voicebridge/realtime/media"
-	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -145,18 +143,9 @@ func (s *setup) answerBrowser(ctx context.Context) error {
 		s.browser = s.start.Socket
 		return nil
 	}
-	peer, answer, err := s.calls.cfg.Browser.Answer(ctx, s.start.Offer, handlers)
-	switch {
-	case err == nil:
-		s.browser, s.answer = peer, answer
-		return nil
-	case errors.Is(err, rtc.ErrBadSDP), errors.Is(err, rtc.ErrNoOpus):
-		return offerError(err)
-	case errors.Is(err, media.ErrClosed):
-		return &Error{Code: CodeShuttingDown, Message: "The server is shutting down.", Err: err}
-	default:
-		return fmt.Errorf("answer browser: %w", err)
-	}
+	var err error
+	s.browser, s.answer, err = s.calls.answer(ctx, s.start.Offer, handlers)
+	return err
 }
 
 // dial creates the first upstream session, and reads the history.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -46,45 +47,59 @@ func TestSetUp(t *testing.T) {
 	t.Parallel()
 	pairs(t, func(t *testing.T, p pair) {
 		t.Helper()
-		reported := make(chan followedSetUp, 2)
-		observe := func(_ context.Context, key thread.Key, callID string) bridge.Observer {
-			return followed{key: key, callID: callID, setUps: reported}
-		}
-		b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{Observe: observe}})
+		reported := make(setUps, 2)
+		b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{Observe: reported.observe}})
 		c := b.dial(bridge.Start{})
 		c.speak()
 		c.say("Hello")
 		c.waitPackets(1)
 		b.hangUp(c)
-		s := <-reported
-		if s.callID != c.CallID || s.key != c.key() || s.Began.IsZero() {
-			t.Errorf("it is of another call: %+v", s)
-		}
-		want := []string{"browser.channel", "upstream.channel", "call.history", "call.session", "call.settings", "call.updated", "call.gate", "call.first_word", "call.first_sound"}
-		for side, over := range map[string]transport{"browser.": p.client, "upstream.": p.upstream} {
-			if over == webRTC {
-				want = append(want, side+"answer", side+"ice", side+"dtls")
-			}
-		}
-		if p.upstream == webRTC {
-			want = append(want, "upstream.offer")
-		}
-		var got []string
-		for i, step := range s.Steps {
-			got = append(got, step.Name)
-			if step.Began.Before(s.Began) || step.Ended.Before(step.Began) || step.Ended.After(s.Ended()) || i > 0 && step.Began.Before(s.Steps[i-1].Began) {
-				t.Errorf("%s is from %v to %v, after %+v", step.Name, step.Began, step.Ended, s.Steps[:i])
-			}
-		}
-		slices.Sort(got)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("steps %s\nwant %s", strings.Join(got, " "), strings.Join(want, " "))
-		}
-		select {
-		case s = <-reported:
-			t.Errorf("it is reported again: %+v", s)
-		default:
-		}
+		reported.check(c, false)
 	})
+}
+
+// setUps has how calls were set up.
+type setUps chan followedSetUp
+
+func (s setUps) observe(_ context.Context, key thread.Key, callID string) bridge.Observer {
+	return followed{key: key, callID: callID, setUps: s}
+}
+
+// check checks how the only call was set up, over real transports or in memory.
+func (s setUps) check(c *browser, real bool) {
+	c.t.Helper()
+	got, _ := testkit.Receive(c.t, "how the call was set up", s)
+	if got.callID != c.CallID || got.key != c.key() || got.Began.IsZero() {
+		c.t.Errorf("it is of another call: %+v", got)
+	}
+	want := []string{"browser.channel", "upstream.channel", "call.history", "call.session", "call.settings", "call.updated", "call.gate", "call.first_word", "call.first_sound"}
+	for side, over := range map[string]transport{"browser.": c.b.over.client, "upstream.": c.b.over.upstream} {
+		if over == webSocket {
+			continue
+		}
+		want = append(want, side+"answer")
+		if real {
+			want = append(want, side+"ice", side+"dtls")
+		}
+	}
+	if c.b.over.upstream != webSocket {
+		want = append(want, "upstream.offer")
+	}
+	var steps []string
+	for i, step := range got.Steps {
+		steps = append(steps, step.Name)
+		if step.Began.Before(got.Began) || step.Ended.Before(step.Began) || step.Ended.After(got.Ended()) || i > 0 && step.Began.Before(got.Steps[i-1].Began) {
+			c.t.Errorf("%s is from %v to %v, after %+v", step.Name, step.Began, step.Ended, got.Steps[:i])
+		}
+	}
+	slices.Sort(steps)
+	slices.Sort(want)
+	if !slices.Equal(steps, want) {
+		c.t.Errorf("steps %s\nwant %s", strings.Join(steps, " "), strings.Join(want, " "))
+	}
+	select {
+	case again := <-s:
+		c.t.Errorf("it is reported again: %+v", again)
+	default:
+	}
 }

@@ -64,31 +64,33 @@ func (b *bench) answers(key thread.Key, answer thread.Message) {
 // or comes only now, and no later one does.
 func TestUnheard(t *testing.T) {
 	t.Parallel()
-	all(t, func(t *testing.T, p pair) {
-		t.Helper()
-		for name, running := range map[string]bool{"before": false, "meanwhile": true} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t, sqlite(t), benchConfig{over: p})
-				key, answer := b.askedThread(running)
-				c := b.dial(bridge.Start{ThreadID: key.Thread})
-				c.next("bridge.ready")
-				if running {
-					b.answers(key, answer)
-				}
-				c.wait("the answer", func(ev realtime.Event) bool {
-					return ev.Type == realtime.TypeAudioTranscriptDone && strings.Contains(ev.Transcript, unheardAnswer)
-				})
-				c.next(realtime.TypeOutputBufferStopped)
-				b.hangUp(c)
-				again := b.dial(bridge.Start{ThreadID: key.Thread})
-				again.next("bridge.ready")
-				again.answered("Hello")
-				b.hangUp(again)
-				if got := b.script(key); strings.Count(got, "assistant voice completed: "+unheardAnswer) != 1 {
-					t.Errorf("thread:\n%s", got)
-				}
-			})
-		}
+	for name, running := range map[string]bool{"before": false, "meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all(t, func(t *testing.T, p pair) { testUnheard(t, p, running) })
+		})
+	}
+}
+
+func testUnheard(t *testing.T, p pair, running bool) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{over: p})
+	key, answer := b.askedThread(running)
+	c := b.dial(bridge.Start{ThreadID: key.Thread})
+	c.next("bridge.ready")
+	if running {
+		b.answers(key, answer)
+	}
+	c.wait("the answer", func(ev realtime.Event) bool {
+		return ev.Type == realtime.TypeAudioTranscriptDone && strings.Contains(ev.Transcript, unheardAnswer)
 	})
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	again := b.dial(bridge.Start{ThreadID: key.Thread})
+	again.next("bridge.ready")
+	again.answered("Hello")
+	b.hangUp(again)
+	if got := b.script(key); strings.Count(got, "assistant voice completed: "+unheardAnswer) != 1 {
+		t.Errorf("thread:\n%s", got)
+	}
 }

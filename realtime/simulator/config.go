@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -16,6 +17,8 @@ import (
 type Config struct {
 	// API makes the peers. If it is nil, the server makes its own on any port, loopback included, and Run closes it.
 	API *rtc.API
+	// Answer makes the connection for a client's offer, and the answer, in place of API: in tests, without a network.
+	Answer func(ctx context.Context, offer string, h media.Handlers) (Connection, string, error)
 	// APIKey is the required bearer key; empty accepts all clients.
 	APIKey string
 	// Models are accepted in addition to every name that begins with gpt-realtime.

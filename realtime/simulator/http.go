@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
 
@@ -31,12 +33,17 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Logger, voice: loadVoice(), api: cfg.API,
 		running: make(chan struct{}), secrets: make(map[string]secret),
 	}
-	if s.api == nil {
+	if s.api == nil && cfg.Answer == nil {
 		var err error
 		if s.api, err = rtc.New(rtc.Config{Loopback: true, Logger: cfg.Logger}); err != nil {
 			return nil, fmt.Errorf("make peer API: %w", err)
 		}
 		s.ownAPI = true
+	}
+	if cfg.Answer == nil {
+		s.cfg.Answer = func(ctx context.Context, offer string, h media.Handlers) (Connection, string, error) {
+			return s.api.Answer(ctx, offer, h)
+		}
 	}
 	s.setFaults(cfg.Faults, cfg.FaultyCalls)
 	s.routes()

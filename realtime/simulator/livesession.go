@@ -35,7 +35,7 @@ type LiveSession struct {
 	id      string
 	cfg     *Config
 	clips   *voice
-	peer    connection
+	peer    Connection
 	mail    *mailbox
 	clock   clock
 	ear     *detector

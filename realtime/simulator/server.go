@@ -162,7 +162,7 @@ func (s *Server) prepare(set *settings, faults Faults) (*Session, error) {
 }
 
 // begin runs a session. With an error it is over; the connection is the caller's.
-func (s *Server) begin(ses *Session, c connection) error {
+func (s *Server) begin(ses *Session, c Connection) error {
 	ses.wire.peer.Store(&c)
 	if s.cfg.Drive != nil {
 		ses.sound = s.cfg.Drive(ses)
@@ -181,7 +181,7 @@ func (s *Server) start(ctx context.Context, offer string, set *settings, faults 
 	if err != nil {
 		return nil, "", err
 	}
-	peer, answer, err := s.api.Answer(ctx, offer, media.Handlers{
+	peer, answer, err := s.cfg.Answer(ctx, offer, media.Handlers{
 		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
 		Open:    func() { ses.mail.post(ses.open) },
 		State: func(state media.State) {
@@ -207,7 +207,7 @@ func (s *Server) startLive(
 	if err != nil {
 		return nil, "", err
 	}
-	peer, answer, err := s.api.Answer(ctx, offer, media.Handlers{
+	peer, answer, err := s.cfg.Answer(ctx, offer, media.Handlers{
 		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
 		Open:    func() { ses.mail.post(ses.open) },
 		State: func(state media.State) {

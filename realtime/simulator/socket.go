@@ -18,8 +18,8 @@ const (
 	farewell = time.Second
 )
 
-// connection carries a session: a *rtc.Peer, or a socket.
-type connection interface {
+// Connection carries a session: a *rtc.Peer, or a socket.
+type Connection interface {
 	media.Sink
 	Send(ctx context.Context, data []byte) error
 	// Forward passes the caller's sound to dst until the connection ends.

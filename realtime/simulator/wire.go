@@ -25,7 +25,7 @@ type wire struct {
 	ctx       context.Context //nolint:containedctx // the session's, which run sets
 	end       func(error)     // ends the session
 	log       *slog.Logger
-	peer      atomic.Pointer[connection] // nil once the session has ended
+	peer      atomic.Pointer[Connection] // nil once the session has ended
 	duplicate bool                       // some events are sent twice
 	silent    bool                       // nothing more is sent
 	sent      record
