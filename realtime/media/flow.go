@@ -29,6 +29,12 @@ func (s *Switch) Ahead() (remote uint32, room bool) {
 	return 0, false
 }
 
+// Faster implements [Faster], for the sink of the moment.
+func (s *Switch) Faster() bool {
+	sink := s.sink.Load()
+	return sink != nil && TakesFaster(*sink)
+}
+
 // AheadOf returns what a sink says if it is an [Ahead], and that there is no such remote otherwise.
 func AheadOf(sink Sink) (remote uint32, room bool) {
 	if a, ok := sink.(Ahead); ok {

@@ -82,6 +82,19 @@ type Ahead interface {
 	Ahead() (remote uint32, room bool)
 }
 
+// Faster is a Sink whose remote counts the sound that it is sent, and not the time between.
+type Faster interface {
+	Sink
+	// Faster reports whether it takes more than what is due.
+	Faster() bool
+}
+
+// TakesFaster returns what a sink says if it is a [Faster], and false otherwise.
+func TakesFaster(sink Sink) bool {
+	f, ok := sink.(Faster)
+	return ok && f.Faster()
+}
+
 // Sink takes a stream of packets. It must not keep the packet or its payload.
 type Sink interface {
 	WriteAudio(packet *Packet) error

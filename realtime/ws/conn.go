@@ -154,6 +154,9 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 	}
 }
 
+// Faster implements [media.Faster]: the upstream counts what it was sent.
+func (c *Conn) Faster() bool { return c.out.takesFaster() }
+
 // stop stops what is being played, and tells both sides.
 func (c *Conn) stop(asked bool) {
 	cuts, events := c.play.stop(asked)

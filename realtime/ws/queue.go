@@ -13,8 +13,8 @@ import (
 const (
 	// highWater is how many bytes of events wait before Send does.
 	highWater = 1 << 20
-	// maxWaiting is how much sound waits; then the oldest is dropped.
-	maxWaiting = 10 * time.Second
+	// maxWaiting is how much sound waits; then the oldest is dropped. Of what can come later, unhurried waits.
+	maxWaiting, unhurried = 10 * time.Second, time.Second
 	// shortestAppend and longestAppend bound the sound in one event.
 	shortestAppend, longestAppend = 40 * time.Millisecond, 100 * time.Millisecond
 )
@@ -157,6 +157,13 @@ func (q *queue) markOf(place time.Duration) (mark, bool) {
 	}
 	gone := place - m.place
 	return mark{place: place, at: m.at + gone, sent: m.sent.Add(gone)}, true
+}
+
+// takesFaster reports whether so little sound waits that more than what is due may come.
+func (q *queue) takesFaster() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.sound < bytesOf(q.format, unhurried)
 }
 
 // close takes nothing more.

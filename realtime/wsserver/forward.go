@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// jitter is how much sound waits without being a delay. What is more is sent a little faster than it was spoken, as
-	// clients' clocks are not ours.
-	jitter, faster = 60 * time.Millisecond, 19 * time.Millisecond
-	// What waited for the gate is sent four times as fast as it was spoken, as a [media.Switch] sends what it holds,
-	// but no more than 5 s.
-	hurried, hurry = 5 * time.Second, media.FrameTime / 4
+	// jitter is how much sound waits without being a delay; of a client that sends larger pieces, as much as the newest
+	// one has, up to largest. What is more is sent faster than it was spoken: as it comes to a [media.Faster], else as
+	// fast as a [media.Switch] sends what it holds.
+	jitter, largest = 60 * time.Millisecond, time.Second
+	hurry           = media.FrameTime / 4
 )
 
-// Forward passes the client's sound to dst, in packets of 20 ms and in real time, while flow's gate is open. What comes
-// while it is shut waits. It runs until the connection ends (media.ErrClosed), dst has closed (also media.ErrClosed) or
-// ctx ends (its cause). The packet passed to dst is reused. Only one Forward at a time can run.
+// Forward passes the client's sound to dst, in packets of 20 ms and in real time, while flow's gate is open. What waits
+// for the gate, or was held up on its way, is sent faster. It runs until the connection ends (media.ErrClosed), dst has
+// closed (also media.ErrClosed) or ctx ends (its cause). The packet passed to dst is reused. Only one Forward at a time
+// can run.
 func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
 	if err := c.forward(ctx, dst, flow); err != nil {
 		return fmt.Errorf("forward audio: %w", err)
@@ -40,31 +40,30 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 	c.input.flow = flow
 	c.input.mu.Unlock()
 	clock := media.Clock{Packet: media.Packet{Source: media.NewSource()}}
-	hurrying := 0 // packets that are sent faster than they were spoken
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		wait, wake := time.Until(clock.Next), chan struct{}(nil)
-		if wait <= 0 {
+		faster := media.TakesFaster(dst)
+		if faster || wait <= 0 {
 			wake = c.input.wake
-			frame, waiting, freed := c.input.frame(clock.Packet.Payload)
-			switch {
-			case frame.sound != nil:
+			frame, waiting, delayed := c.input.frame(clock.Packet.Payload)
+			if frame.sound != nil {
 				clock.Packet.Format = frame.format
-				clock.Tick(after(waiting, &hurrying), waiting)
+				clock.Tick(pace(faster, delayed), waiting)
 				if err := clock.Send(frame.sound, dst, flow); err != nil {
 					return err
 				}
-				if freed {
+				if delayed {
 					c.release()
 				}
 				continue
-			case waiting >= media.FrameTime: // for the gate
-				hurrying = int(hurried / media.FrameTime)
-				wait = media.FrameTime
-			default:
-				wait = time.Hour
 			}
+			if wait = time.Hour; waiting >= media.FrameTime { // for the gate
+				wait = media.FrameTime
+			}
+		} else if wait > media.FrameTime { // what was sent as it came was ahead
+			wait, clock.Next = 0, time.Now()
 		}
 		timer.Reset(wait)
 		select {
@@ -78,16 +77,10 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 	}
 }
 
-// after returns when the next packet follows one behind which so much sound waits.
-func after(waiting time.Duration, hurrying *int) time.Duration {
-	switch {
-	case waiting <= jitter:
-		*hurrying = 0
-		return media.FrameTime
-	case *hurrying > 0:
-		*hurrying--
+// pace returns how much later the next packet is due.
+func pace(faster, delayed bool) time.Duration {
+	if delayed && !faster {
 		return hurry
-	default:
-		return faster
 	}
+	return media.FrameTime // by the stream's clock, though it may be sent earlier
 }

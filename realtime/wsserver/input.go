@@ -23,10 +23,11 @@ const (
 type input struct {
 	mu           sync.Mutex
 	format       media.Format
-	before       []stretch // in earlier formats
-	sound        []byte    // not forwarded yet
-	total        int       // bytes that came, and
-	gone         int       // those of them that were forwarded or dropped
+	before       []stretch     // in earlier formats
+	sound        []byte        // not forwarded yet
+	newest       time.Duration // how long the sound was that came last
+	total        int           // bytes that came, and
+	gone         int           // those of them that were forwarded or dropped
 	pending      []pendingEvent
 	pendingBytes int           // of pending
 	flow         *media.Flow   // nil before Forward
@@ -109,6 +110,7 @@ func (in *input) append(event []byte) *realtime.Error {
 		return refuse("input_audio_too_much", message)
 	}
 	in.sound = append(in.sound, sound...)
+	in.newest = in.length(len(sound))
 	in.total += len(sound)
 	signal(in.wake)
 	return nil
@@ -168,8 +170,8 @@ func (in *input) clear() {
 }
 
 // frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is
-// then; freed means that an event may go.
-func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed bool) {
+// then, and delayed means that it is late: an event waits for it, or more has come since.
+func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, delayed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	frame.format = in.format
@@ -187,5 +189,6 @@ func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, freed 
 	if len(in.before) > 0 && len(in.before[0].sound) == 0 {
 		in.before = in.before[1:]
 	}
-	return frame, in.waiting(), len(in.pending) > 0 && in.pending[0].at <= in.gone
+	waiting = in.waiting()
+	return frame, waiting, len(in.pending) > 0 || waiting > max(jitter, min(in.newest, largest))
 }
