@@ -255,15 +255,10 @@ func (m *message) setWhole(text string) {
 type item struct {
 	id  string
 	gen int // of the upstream session that contains it
-	// prev is the item before this one. It is known if linked is set; empty then means that this
-	// item is the first. Until then it may be the text that was typed before this one.
+	// prev is the item before this one, empty if there is none or it is not known. linked means that the upstream has
+	// named it; until then it is the one that was told of before.
 	prev   string
 	linked bool
-	// guessed means that prev is the item that arrived before this one, as the upstream named none that can be.
-	guessed bool
-	// arrived is the id of that item, empty if there is none, once came says that this one has come.
-	arrived string
-	came    bool
 	// seeded items come from the thread and are not saved again.
 	seeded bool
 	// announced means that the upstream has said that the conversation has it.
@@ -279,9 +274,6 @@ type item struct {
 	reported    time.Time
 	raw         realtime.Item // as far as known, for conversation.item.retrieve
 }
-
-// follows reports whether it is known, or likely, which item is before this one.
-func (it *item) follows() bool { return it.linked || it.prev != "" }
 
 // pace is how fast the voice speaks, in Latin letters per second. Measured ones are accepted within the bounds.
 type pace float64

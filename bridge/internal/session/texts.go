@@ -85,11 +85,8 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	it := t.transcript.item(itemID)
-	if n := len(t.transcript.messages); sent.after != "" {
-		it.prev = sent.after
-	} else if n > 0 && !t.transcript.messages[n-1].placed &&
-		t.transcript.messages[n-1].meta.Source != thread.SourceVoice {
-		it.prev = t.transcript.messages[n-1].item.id
+	if sent.after != "" {
+		t.transcript.put(it, sent.after)
 	}
 	role, source := cmp.Or(sent.role, thread.RoleUser), thread.SourceText
 	kind := realtime.ContentInputText

@@ -71,69 +71,41 @@ func (t *transcript) itemOf(ev *event) *item {
 	return it
 }
 
-// link records which item comes before that of an event, and corrects the event where the upstream cannot say it. Of
-// several items before which there is none (null) only one can be the first: the others come where they arrive.
+// link records which item the upstream says comes before that of an event. Null says nothing, as many send it with each
+// item, which is then where it was told of: see [transcript.item]. Only our own driver means the start by it.
 func (t *transcript) link(ev *event) {
 	id := cmp.Or(ev.item.ID, ev.ItemID)
-	switch ev.Type {
-	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta, realtime.TypeItemDone, realtime.TypeInputCommitted,
-		realtime.TypeOutputItemAdded:
-	default:
-		return
+	if ev.PreviousItemID == id {
+		ev.PreviousItemID = ""
 	}
 	if id == "" || ev.Malformed != nil {
 		return
 	}
 	it := t.item(id)
-	if !it.came && !it.seeded {
-		it.came = true
-		it.arrived, t.up.newest = t.up.newest, id
-	}
-	if !ev.HasPrevious {
+	isStart := ev.PreviousItemID == "" && ev.HasPrevious && t.up.can.Duplex
+	if it.linked || ev.PreviousItemID == "" && !isStart {
 		return
 	}
-	prev, guess := ev.PreviousItemID, false
-	switch {
-	case prev != "" && prev != id, it.seeded:
-	case it.linked && it.prev != "":
-		prev, guess = it.prev, it.guessed
-	case !t.isFirst(it):
-		prev, guess = cmp.Or(it.arrived, t.up.newest), true
+	// What seemed to follow it, as it was told of later, is before it.
+	for p, n := t.items[ev.PreviousItemID], 0; p != nil && n < len(t.items); p, n = t.items[p.prev], n+1 {
+		if p.prev == id {
+			t.put(p, it.prev)
+			break
+		}
 	}
-	if prev != ev.PreviousItemID {
-		ev.PreviousItemID, ev.Raw = prev, replaced(ev.Raw, "previous_item_id", encode(prev))
-	}
-	if it.linked && it.prev != "" && !it.guessed {
-		return
-	}
+	t.put(it, ev.PreviousItemID)
+	it.linked = true
+}
+
+// put puts an item after another one, and before what was said to follow that: it has come between them.
+func (t *transcript) put(it *item, prev string) {
 	if t.next[it.prev] == it {
 		delete(t.next, it.prev)
 	}
-	// What was said to follow the same item follows this one, which has come between them.
 	if after := t.next[prev]; after != nil && after != it && (t.items[prev] != nil || t.up.isSeed(prev)) {
-		after.prev, t.next[id] = id, after
+		after.prev, t.next[it.id] = it.id, after
 	}
-	it.prev, it.linked = prev, true
-	it.guessed, t.next[prev] = guess, it
-}
-
-// isFirst reports whether an item of which the upstream says so is the first of its session: what was announced before
-// it may follow it. The first of all is such an item, or one of which the upstream says nothing.
-func (t *transcript) isFirst(it *item) bool {
-	u, p := t.up, t.items[it.arrived]
-	for n := 0; u.first == nil; n++ {
-		switch {
-		case p == nil, p == it, n > len(t.items): // the chain may be circular
-			u.first = it
-		case p.prev != "":
-			p = t.items[p.prev]
-		case p.linked, p.message != nil && p.message.placed:
-			u.first = p
-		default:
-			p = t.items[p.arrived]
-		}
-	}
-	return u.first == it
+	it.prev, t.next[prev] = prev, it
 }
 
 // described finds or makes an item that the upstream describes.
@@ -146,13 +118,25 @@ func (t *transcript) described(raw *realtime.Item) *item {
 	return it
 }
 
-// item finds or makes the item with the id.
+// item finds or makes the item with the id. Whatever first tells of an item gives it its place until the upstream names
+// one: after the last item so far, unless others were said to follow it.
 func (t *transcript) item(id string) *item {
 	it := t.items[id]
-	if it == nil {
-		it = &item{id: id, gen: t.up.gen, seeded: t.up.isSeed(id)}
-		t.items[id] = it
+	if it != nil {
+		return it
 	}
+	it = &item{id: id, gen: t.up.gen, seeded: t.up.isSeed(id)}
+	t.items[id] = it
+	if it.seeded {
+		return it
+	}
+	if last := t.items[t.up.newest]; last != nil && t.next[id] == nil {
+		for n := 0; t.next[last.id] != nil && n < len(t.items); n++ {
+			last = t.next[last.id]
+		}
+		t.put(it, last.id)
+	}
+	t.up.newest = id
 	return it
 }
 
@@ -281,7 +265,7 @@ func (t *transcript) publish(m *message) {
 func (t *transcript) placeOf(it *item) persistence.Place {
 	after := func(id string) persistence.Place { return persistence.Place{How: persistence.PlaceAfter, After: id} }
 	first := it.id
-	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ { // the chain may be circular
+	for n := 0; it != nil && (it.linked || it.prev != "") && n <= len(t.items); n++ { // the chain may be circular
 		prev := t.items[it.prev]
 		switch {
 		case it.prev == "", prev == nil && strings.HasPrefix(it.prev, t.SeedPrefix(it.gen)),
@@ -289,7 +273,7 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 			return after(t.LastMessage)
 		case prev != nil && prev.message != nil && prev.message.past:
 			return after(t.LastMessage)
-		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || !prev.linked):
+		case prev != nil && prev.message != nil && prev.message.placed && (prev.message.item == prev || prev.prev == ""):
 			// a call that an earlier message shows comes after what was said meanwhile
 			return after(prev.message.last())
 		}
@@ -304,7 +288,7 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 
 // follows reports whether the chain of items leads back from an item to the one with the id.
 func (t *transcript) follows(it *item, id string) bool {
-	for n := 0; it != nil && it.follows() && n <= len(t.items); n++ {
+	for n := 0; it != nil && n <= len(t.items); n++ {
 		if it.prev == id {
 			return true
 		}
@@ -317,7 +301,7 @@ func (t *transcript) follows(it *item, id string) bool {
 // is not the first message.
 func (t *transcript) rebase() {
 	t.LastMessage, t.tail = t.end(), nil
-	t.up.first, t.up.newest = nil, ""
+	t.up.newest = ""
 }
 
 // end returns the id of the thread's last message, empty if there is none.

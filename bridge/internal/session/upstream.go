@@ -49,9 +49,7 @@ type upstream struct {
 	seconds, cost float64
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// first is the item that comes first of all, as far as known, and newest the id of the one announced last. History
-	// does not count.
-	first  *item
+	// newest is the id of the item that was told of last. History does not count.
 	newest string
 	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
 	// session.updated.

@@ -117,20 +117,25 @@ func (v *view) placed(ev *event, side int) []byte {
 }
 
 func (v *view) before(ev *event, side int) string {
-	t, own, id := v.toldTo(side), cmp.Or(ev.item.ID, ev.ItemID), ev.PreviousItemID
+	t, own := v.toldTo(side), cmp.Or(ev.item.ID, ev.ItemID)
 	if before, again := t.before[own]; again {
 		return before
+	}
+	id, named := ev.PreviousItemID, true
+	if it := v.transcript.items[own]; id == "" && it != nil {
+		id, named = it.prev, it.linked
 	}
 	for range len(v.transcript.items) + 1 { // the chain may be circular
 		if _, knows := t.before[id]; knows {
 			return id
 		}
 		it := v.transcript.items[id]
-		if id != "" && !v.up.isSeed(id) && (it == nil || !it.announced && !v.tools.hides(&it.raw, side)) {
+		isComing := it == nil || !it.announced && !v.tools.hides(&it.raw, side)
+		if named && id != "" && !v.up.isSeed(id) && isComing {
 			return id
 		}
 		if id = ""; it != nil {
-			id = it.prev
+			id, named = it.prev, it.linked
 		}
 	}
 	if t.before[t.last] == own {
