@@ -176,6 +176,7 @@ const (
 	wordTimeout          = 2 * createTimeout       // for any word of it after a text
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
+	pieceWait            = 3 * time.Second         // for more of a transcription that comes in items of its own
 	speechTimeout        = 60 * time.Second        // the longest wait for the user to finish
 	autoResponseWait     = 1500 * time.Millisecond // for the response to an utterance to begin
 	saidWait             = 5 * time.Second         // for an answer to be said that was written

@@ -45,7 +45,6 @@ type message struct {
 	silent bool
 	// transcriptionBy is when to give up on the transcription of an utterance.
 	transcriptionBy time.Time
-	billed          bool // the cost of the transcription is recorded
 	// response is the response of an assistant's message.
 	response *response
 	// queued is the id of the queued message that it was.
@@ -70,11 +69,15 @@ func (m *message) text() string {
 	return strings.Join(texts, "\n")
 }
 
-// growingText is text to which pieces are added without copying what is there.
-type growingText struct{ b *strings.Builder }
+// growingText is text to which pieces are added without copying what is there. The first whole bytes of it are as the
+// upstream has last said all of it.
+type growingText struct {
+	b     *strings.Builder
+	whole int
+}
 
 func newGrowingText(text string) growingText {
-	w := growingText{new(strings.Builder)}
+	w := growingText{b: new(strings.Builder)}
 	w.b.WriteString(text)
 	return w
 }
@@ -103,12 +106,6 @@ func (m *message) beingMade() bool {
 	return m != nil && (m.open() || m.response != nil && !m.response.done)
 }
 
-// takes reports whether text replaces old. The upstream may have deleted words of an interrupted answer; here they are
-// kept.
-func (m *message) takes(old, text string) bool {
-	return m.grows() && text != "" && (m.open() || len(text) > len(old))
-}
-
 func (m *message) parts() []thread.Part { return m.partsWith(m.tools) }
 
 // show adds images to the message.
@@ -133,25 +130,82 @@ func (m *message) partsWith(tools []thread.Part) []thread.Part {
 // comes records that words of an answer come, as the transcript of audio or, if spoken is false, as text alone.
 func (m *message) comes(spoken bool) { m.silent = !spoken && (m.silent || m.text() == "") }
 
-// maxContents is how many content parts of an item are kept.
+// maxContents is how many content parts of an item are told apart.
 const maxContents = 16
 
-// at returns the text of a content part, empty if there is none.
-func (m *message) at(index int) string {
-	if index < 0 || index >= len(m.texts) {
-		return ""
+// part returns the text of a content part. The last one that is told apart has the words of all that follow.
+func (m *message) part(index int) *growingText {
+	index = min(max(index, 0), maxContents-1)
+	for len(m.texts) <= index {
+		m.texts = append(m.texts, newGrowingText(""))
 	}
-	return m.texts[index].String()
+	return &m.texts[index]
 }
 
 // add appends text to the text of a content part.
 func (m *message) add(index int, text string) {
+	w := m.part(index)
 	text = withoutNUL(text)
-	if index < 0 || index >= len(m.texts) || m.texts[index].b.Len()+len(text) > maxMessageText {
-		m.setText(index, m.at(index)+text)
+	if w.isWhole() {
+		text = joined(w.String(), text)[w.whole:]
+	}
+	if w.b.Len()+len(text) > maxMessageText {
+		m.setText(index, w.String()+text)
 		return
 	}
-	m.texts[index].b.WriteString(text)
+	w.b.WriteString(text)
+}
+
+// isWhole reports whether the upstream has said all of the text, and nothing since.
+func (w growingText) isWhole() bool { return w.whole > 0 && w.whole == w.b.Len() }
+
+// whole takes what the upstream calls all of a content part, and reports whether there is anything new in it.
+func (m *message) whole(index int, text string) (more bool) {
+	w := m.part(index)
+	old := w.String()
+	all, known := merged(old, old[w.whole:], text)
+	if all != old {
+		m.setText(index, all)
+		w = m.part(index)
+	}
+	if known {
+		w.whole = w.b.Len()
+	}
+	return all != old
+}
+
+// merged adds to a text what the upstream calls all of it. What does not begin with the text is a further piece, unless
+// it was said in pieces since the last one. known means that there is nothing else in what was said since. Neither
+// signs nor capitals make a difference.
+func merged(text, since, all string) (now string, known bool) {
+	switch said := folded(all); {
+	case said == "" && text != "":
+		return text, false
+	case strings.HasPrefix(said, folded(text)):
+		return all, true
+	case strings.Contains(folded(since), said): // an interrupted answer is told shorter than it was made
+		return text, folded(since) == said
+	}
+	return joined(text, all), true
+}
+
+// folded returns what of a text is heard.
+func folded(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.IsPunct(r) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, text)
+}
+
+// joined returns two pieces of a text as one, with a space between their words.
+func joined(text, more string) string {
+	next, _ := utf8.DecodeRuneInString(more)
+	if text != "" && insideWord(text+more, len(text)) && !unicode.In(next, unicode.Po, unicode.Pe, unicode.Pf) {
+		return text + " " + more
+	}
+	return text + more
 }
 
 // halfAtEnd finds the first half of a character (a UTF-16 surrogate, RFC 8259, 7) at the end of a JSON string.
@@ -178,16 +232,10 @@ func (m *message) piece(ev *event) (text string) {
 func withoutNUL(text string) string { return strings.ReplaceAll(text, "\x00", "") }
 
 func (m *message) setText(index int, text string) {
-	if index < 0 || index >= maxContents {
-		return
-	}
-	for len(m.texts) <= index {
-		m.texts = append(m.texts, newGrowingText(""))
-	}
 	if len(text) > maxMessageText {
 		text = strings.ToValidUTF8(text[:maxMessageText], "")
 	}
-	m.texts[index] = newGrowingText(withoutNUL(text))
+	*m.part(index) = newGrowingText(withoutNUL(text))
 }
 
 // last returns the id of the last message of the thread that belongs to this one.
@@ -211,10 +259,12 @@ type response struct {
 	messages []*message // in item order
 	tools    int        // number of tool calls
 	open     int        // those without an answer
-	excess   bool       // it has asked for more tools than it may start
-	free     bool       // it costs nothing by itself
-	asked    time.Time  // when the user's turn ended that it answers
-	heard    time.Time  // when its first sound was
+	// calls are those whose arguments are complete, and which may stand nowhere else.
+	calls  []realtime.Item
+	excess bool      // it has asked for more tools than it may start
+	free   bool      // it costs nothing by itself
+	asked  time.Time // when the user's turn ended that it answers
+	heard  time.Time // when its first sound was
 	// latency has the stages that the answer has reached: see stage.
 	latency map[string]int64
 }
@@ -249,6 +299,7 @@ func (m *message) of() *response {
 func (m *message) setWhole(text string) {
 	m.texts = nil
 	m.setText(0, text)
+	m.texts[0].whole = m.texts[0].b.Len()
 }
 
 // item is an entry of the conversation.
@@ -263,6 +314,7 @@ type item struct {
 	seeded bool
 	// announced means that the upstream has said that the conversation has it.
 	announced bool
+	billed    bool // the cost of its transcription is recorded
 	// forgotten items were deleted upstream, but stay in the thread.
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.

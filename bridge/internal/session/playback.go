@@ -102,7 +102,7 @@ func (p *playback) reset() {
 
 // firstWords takes the first words of an answer as its beginning, if the upstream does not report when audio begins.
 func (p *playback) firstWords(r *response) {
-	if p.reported || r == nil || p.playing == r.id {
+	if p.reported || r == nil || !r.heard.IsZero() {
 		return
 	}
 	p.playing, p.startedAt = r.id, p.now
@@ -281,8 +281,7 @@ func (p *playback) words(m *message, ev *event) {
 
 // moreText takes a piece of a content part; spoken means that it is the transcript of audio.
 func (p *playback) moreText(m *message, ev *event, spoken bool) {
-	if !m.grows() || ev.Delta == "" {
-		p.transcript.amend(m, ev)
+	if ev.Delta == "" || p.transcript.amend(m, ev) {
 		return
 	}
 	m.comes(spoken)
@@ -294,25 +293,25 @@ func (p *playback) moreText(m *message, ev *event, spoken bool) {
 
 // wholeText takes the complete text of a content part; spoken is as for moreText.
 func (p *playback) wholeText(m *message, index int, text string, spoken bool) {
-	if !m.takes(m.at(index), text) {
+	if text == "" {
 		return
 	}
 	m.comes(spoken)
-	if m.open() && m.at(index) == text {
+	if m.whole(index, text) {
+		m.changed = true
+	} else if m.open() {
 		p.transcript.flush(m) // saved in pieces, and whole once it is closed
-		return
 	}
-	m.setText(index, text)
-	m.changed = true
+	if spoken {
+		p.firstWords(m.response)
+	}
 }
 
 // finished takes the whole text of a message. completed means that it was not cut short.
 func (p *playback) finished(m *message, text string, completed bool) {
-	if m.takes(m.text(), text) {
-		m.setWhole(text)
-		if !m.open() {
-			m.changed = true
-		}
+	if all, _ := merged(m.text(), m.text(), text); all != m.text() {
+		m.setWhole(all)
+		m.changed = m.changed || !m.open()
 	}
 	if completed {
 		m.end(thread.StatusCompleted)

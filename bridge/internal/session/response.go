@@ -280,6 +280,9 @@ func (q *responses) message(it *item, r *response) *message {
 		if len(r.messages) == 0 {
 			m.meta.LatencyMS = r.latency
 		}
+		if r.done { // nobody will say so again
+			m.end(thread.StatusCompleted)
+		}
 		r.messages = append(r.messages, m)
 		r.record.MessageID = cmp.Or(r.record.MessageID, m.id)
 	}

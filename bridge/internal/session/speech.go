@@ -26,6 +26,8 @@ type speech struct {
 	heldTill time.Time
 	// heldFrom is when that last began.
 	heldFrom time.Time
+	// piecesTill is until when more pieces of the last transcription are expected.
+	piecesTill time.Time
 }
 
 // talking reports whether the user of push to talk is speaking. A client clears the upstream's buffer when that begins
@@ -70,14 +72,14 @@ func (p *speech) event(ev *event, it *item) {
 	case realtime.TypeInputCleared:
 		q.speechTill = p.now
 	case realtime.TypeTranscriptionDelta:
-		if m := p.utterance(it); m != nil && !p.transcript.amend(m, ev) {
+		if m := p.pieceOf(it); m != nil && !p.transcript.amend(m, ev) {
 			p.awaitTranscription(m)
 			p.transcript.grow(m, ev)
 		}
 	case realtime.TypeTranscriptionCompleted:
-		if m := p.utterance(it); m != nil {
-			p.transcribed(m, ev.Transcript)
-			p.charge(m, ev)
+		if m := p.pieceOf(it); m != nil {
+			p.transcribed(m, it, ev.Transcript)
+			p.charge(it, ev)
 		}
 	case realtime.TypeTranscriptionFailed:
 		if m := p.utterance(it); m != nil {
@@ -105,7 +107,7 @@ func (p *speech) soFar(ev *event) bool {
 		return false
 	}
 	p.awaitTranscription(m)
-	delta, more := strings.CutPrefix(ev.Transcript, m.at(ev.ContentIndex))
+	delta, more := strings.CutPrefix(ev.Transcript, m.part(ev.ContentIndex).String())
 	if !more { // it was understood differently
 		m.setText(ev.ContentIndex, ev.Transcript)
 		m.changed = true
@@ -151,7 +153,7 @@ func (p *speech) item(it *item, raw *realtime.Item) {
 		if c.Type == realtime.ContentInputAudio {
 			p.newUtterance(it)
 			if c.Transcript != "" && raw.Status != realtime.ResponseInProgress {
-				p.transcribed(it.message, c.Transcript)
+				p.transcribed(it.message, it, c.Transcript)
 			}
 			return
 		}
@@ -183,6 +185,27 @@ func (p *speech) utterance(it *item) *message {
 	return it.message
 }
 
+// pieceOf finds the message of an item whose transcription comes. If nothing else has told of the item, it is a piece of
+// what was transcribed just before, or of the utterance that is waiting for its words.
+func (p *speech) pieceOf(it *item) *message {
+	if it != nil && it.message == nil && !it.announced && it.from.IsZero() {
+		last := p.transcript.items[it.prev]
+		switch {
+		case it.linked, last == nil:
+		case last.message == nil && !last.from.IsZero(),
+			last.message.isSpoken() && (last.message.open() || p.now.Before(p.piecesTill)):
+			it.message = p.utterance(last)
+		}
+	}
+	p.piecesTill = p.now.Add(pieceWait)
+	return p.utterance(it)
+}
+
+// isSpoken reports whether it is a message of the user's voice.
+func (m *message) isSpoken() bool {
+	return m != nil && m.role == thread.RoleUser && m.meta.Source == thread.SourceVoice
+}
+
 // awaitTranscription starts waiting for the transcription of an utterance, anew with each part of it: parts may come
 // while the user is still speaking.
 func (p *speech) awaitTranscription(m *message) {
@@ -193,10 +216,13 @@ func (p *speech) awaitTranscription(m *message) {
 
 // transcribed completes an utterance, even one whose transcription was given up. More words may follow what an upstream
 // has called complete.
-func (p *speech) transcribed(m *message, text string) {
+func (p *speech) transcribed(m *message, it *item, text string) {
 	text = strings.TrimSpace(text)
+	if it != m.item {
+		text, _ = merged(m.text(), m.text()[m.part(0).whole:], text)
+	}
 	complete := m.meta.Status == thread.StatusCompleted && (text == m.text() || !strings.HasPrefix(text, m.text()))
-	if m.role != thread.RoleUser || m.meta.Source != thread.SourceVoice || complete {
+	if !m.isSpoken() || complete {
 		return
 	}
 	m.setWhole(text)
@@ -209,14 +235,14 @@ func (p *speech) transcribed(m *message, text string) {
 }
 
 // charge records the cost of a transcription, once. It is billed apart from responses.
-func (p *speech) charge(m *message, ev *event) {
+func (p *speech) charge(it *item, ev *event) {
 	usage, err := realtime.DecodeUsage(ev.Usage)
-	if ev.Usage == nil || err != nil || m.billed {
+	if ev.Usage == nil || err != nil || it.billed {
 		return
 	}
-	m.billed = true
+	it.billed = true
 	rec := records.Response{
-		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: m.id,
+		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: it.message.id,
 		Upstream: p.record.Upstream, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
 		Status: realtime.ResponseCompleted, RawUsage: usage.Raw, CreatedAt: p.now, FinishedAt: new(p.now),
 		Usage: thread.Usage{

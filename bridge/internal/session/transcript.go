@@ -361,14 +361,17 @@ func (t *transcript) grow(m *message, ev *event) {
 	}
 }
 
-// amend adds words to a message that is complete, if its upstream sends such. It reports whether it is.
+// amend adds words to a spoken message that is complete, unless all of it was known. It reports whether it is complete.
 func (t *transcript) amend(m *message, ev *event) bool {
-	late := t.up.can.Duplex && !m.grows()
-	if late && ev.Delta != "" {
-		m.add(ev.ContentIndex, ev.Delta)
+	if m.grows() {
+		return false
+	}
+	isNew := t.up.can.Duplex || ev.ItemID != m.item.id || !m.part(ev.ContentIndex).isWhole()
+	if isNew && ev.Delta != "" && m.meta.Source == thread.SourceVoice {
+		m.add(ev.ContentIndex, m.piece(ev))
 		m.changed = true
 	}
-	return late
+	return true
 }
 
 // forgetItem removes an item from the model's conversation.
