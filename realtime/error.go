@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"regexp"
+	"strings"
 )
 
 // Error is the "error" object of an error event, of a failed transcription or of a failed response. Fields that the
@@ -36,8 +38,35 @@ func (e *Error) Fatal() bool {
 	return e.Type == "insufficient_quota"
 }
 
-// UnmarshalJSON accepts an object, or a string, which becomes the message.
+// codes are those by which programs decide, with words of the errors that have them elsewhere than as their code.
+var codes = []struct {
+	code  string
+	words *regexp.Regexp
+}{
+	{"conversation_already_has_active_response", regexp.MustCompile(`(?i)already (has|have) an active response`)},
+	{"response_cancel_not_active", regexp.MustCompile(`(?i)no active response`)},
+	{"session_expired", regexp.MustCompile(`(?i)session (has )?expired|maximum duration`)},
+	{"insufficient_quota", regexp.MustCompile(`(?i)exceeded your (current )?quota`)},
+	{"invalid_api_key", regexp.MustCompile(`(?i)(incorrect|invalid) api key`)},
+}
+
+// isNoCode matches what servers write for a code that says nothing.
+var isNoCode = regexp.MustCompile(`^(\d*|.*error)$`)
+
+// findCode finds the code of an error that has it as its type or in its message.
+func (e *Error) findCode() {
+	for _, c := range codes {
+		if e.Type == c.code || isNoCode.MatchString(e.Code) &&
+			(strings.Contains(e.Message, c.code) || c.words.MatchString(e.Message)) {
+			e.Code = c.code
+			return
+		}
+	}
+}
+
+// UnmarshalJSON accepts an object, or a string, which becomes the message. A code that stands elsewhere is found.
 func (e *Error) UnmarshalJSON(b []byte) error {
+	defer e.findCode()
 	if len(b) > 0 && b[0] == '"' {
 		*e = Error{}
 		return json.Unmarshal(b, &e.Message)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -90,7 +91,7 @@ func TestDecodeResponse(t *testing.T) {
 		},
 		"usage of fractions": {
 			`{"usage":{"total_tokens":9.0,"input_tokens":5.9,"output_tokens":"4","input_token_details":{"text_tokens":-1,"audio_tokens":2e0,"cached_tokens":null,"cached_tokens_details":null},"output_token_details":{"audio_tokens":1e400}}}`,
-			Response{Usage: &Usage{TotalTokens: 9, InputTokens: 5, InputAudio: 2}},
+			Response{Usage: &Usage{TotalTokens: 9, InputTokens: 5, InputAudio: 2, OutputAudio: 1 << 53}},
 		},
 		"usage of a transcription": {
 			`{"usage":{"type":"tokens","input_tokens":5,"input_tokens_details":{"audio_tokens":5}}}`,
@@ -172,6 +173,52 @@ func TestErrorClasses(t *testing.T) {
 	for want, e := range map[string]*Error{"c: m": {Code: "c", Message: "m"}, "m": {Message: "m"}, "c": {Code: "c"}, "t": {Type: "t"}} {
 		if e.Error() != want {
 			t.Errorf("%q, want %q", e.Error(), want)
+		}
+	}
+}
+
+// TestUsageWithin counts no more than a time allows, and says so.
+func TestUsageWithin(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		told string
+		want Usage
+		less bool
+	}{
+		"what can be":         {`{"seconds":70,"input_tokens":100,"output_tokens":69000,"total_tokens":69100}`, Usage{Seconds: 70, InputTokens: 100, OutputTokens: 69_000, TotalTokens: 69_100}, false},
+		"a session of months": {`{"seconds":9999999}`, Usage{Seconds: 70}, true},
+		"2^63 tokens":         {`{"output_tokens":9223372036854775808}`, Usage{OutputTokens: 70_000}, true},
+		"infinity":            {`{"seconds":1e400,"input_tokens":1e400}`, Usage{Seconds: 70, InputTokens: maxRead}, true},
+		"less than nothing":   {`{"seconds":-5,"input_tokens":-1}`, Usage{}, false},
+		"words":               {`{"seconds":"long","input_tokens":7}`, Usage{InputTokens: 7}, false},
+	} {
+		told, err := DecodeUsage([]byte(tt.told))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got, less := told.Within(10 * time.Second)
+		if got.Raw = nil; less != tt.less || !cmp.Equal(got, tt.want) {
+			t.Errorf("%s: %+v, less %t", name, got, less)
+		}
+	}
+}
+
+// TestErrorCodes finds the code of an error wherever it stands, and leaves one that means something.
+func TestErrorCodes(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]string{
+		`{"type":"conversation_already_has_active_response","message":"Busy."}`:                            "conversation_already_has_active_response",
+		`{"type":"invalid_request_error","code":409,"message":"It already has an active response."}`:       "conversation_already_has_active_response",
+		`{"code":"invalid_request_error","message":"session_expired: sign in again"}`:                      "session_expired",
+		`"Incorrect API key provided: sk-x"`:                                                               "invalid_api_key",
+		`{"code":"server_error","message":"You exceeded your current quota."}`:                             "insufficient_quota",
+		`{"code":"invalid_value","message":"There is no active response, which it already has."}`:          "invalid_value",
+		`{"code":"","message":"Nobody knows."}`:                                                            "",
+		`{"type":"invalid_request_error","code":"response_cancel_not_active","message":"session expired"}`: "response_cancel_not_active",
+	} {
+		var e Error
+		if err := json.Unmarshal([]byte(raw), &e); err != nil || e.Code != want {
+			t.Errorf("%s: code %q, %v", raw, e.Code, err)
 		}
 	}
 }

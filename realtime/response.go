@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"time"
 )
 
 // The states of a Response.
@@ -159,17 +161,40 @@ func (u *Usage) Counts() bool {
 	return u != nil && (u.TotalTokens > 0 || u.InputTokens > 0 || u.OutputTokens > 0 || u.Seconds > 0)
 }
 
-// count is a number of tokens. A fraction is cut off; what is no number, or negative, counts as none: one odd field
-// must not lose the others.
-type count int64
+// The most tokens that a response can read, and write in a second.
+const (
+	maxRead    = 4 << 20
+	maxWritten = 1000
+)
+
+// Within returns the usage as far as it can be in a time, and whether that is less than what was told. An upstream may
+// count from a little before, and up to a whole minute.
+func (u Usage) Within(t time.Duration) (most Usage, less bool) {
+	seconds := (t + time.Minute).Seconds()
+	written := int64(seconds * maxWritten)
+	most = u
+	most.Seconds = min(u.Seconds, seconds)
+	most.TotalTokens = min(u.TotalTokens, maxRead+written)
+	most.InputTokens, most.InputAudio = min(u.InputTokens, maxRead), min(u.InputAudio, maxRead)
+	most.Cached, most.CachedAudio = min(u.Cached, maxRead), min(u.CachedAudio, maxRead)
+	most.OutputTokens, most.OutputAudio = min(u.OutputTokens, written), min(u.OutputAudio, written)
+	return most, most.Seconds < u.Seconds || most.TotalTokens < u.TotalTokens || most.InputTokens < u.InputTokens ||
+		most.OutputTokens < u.OutputTokens
+}
+
+// count is a number of tokens or seconds. What is no number, or negative, counts as none: one odd field must not lose
+// the others.
+type count float64
 
 // UnmarshalJSON never fails on valid JSON.
 func (c *count) UnmarshalJSON(b []byte) error {
-	var n int64
-	setInt(&n, b)
-	*c = count(max(n, 0))
+	f, _ := strconv.ParseFloat(string(b), 64) // infinite where it is too large
+	*c = count(max(f, 0))
 	return nil
 }
+
+// tokens returns whole ones.
+func (c count) tokens() int64 { return int64(min(c, 1<<53)) }
 
 // DecodeUsage reads a "usage" object. Some servers name the details input_tokens_details and output_tokens_details,
 // as the Responses API does, and the counts prompt_tokens and completion_tokens, as Chat Completions do.
@@ -183,29 +208,29 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 		CachedDetails split `json:"cached_tokens_details"`
 	}
 	var w struct {
-		Type         loose   `json:"type"`
-		Seconds      float64 `json:"seconds"`
-		TotalTokens  count   `json:"total_tokens"`
-		InputTokens  count   `json:"input_tokens"`
-		OutputTokens count   `json:"output_tokens"`
-		Input        *input  `json:"input_token_details"`
-		InputAlt     *input  `json:"input_tokens_details"`
-		Output       *split  `json:"output_token_details"`
-		OutputAlt    *split  `json:"output_tokens_details"`
-		Prompt       count   `json:"prompt_tokens"`
-		Completion   count   `json:"completion_tokens"`
+		Type         loose  `json:"type"`
+		Seconds      count  `json:"seconds"`
+		TotalTokens  count  `json:"total_tokens"`
+		InputTokens  count  `json:"input_tokens"`
+		OutputTokens count  `json:"output_tokens"`
+		Input        *input `json:"input_token_details"`
+		InputAlt     *input `json:"input_tokens_details"`
+		Output       *split `json:"output_token_details"`
+		OutputAlt    *split `json:"output_tokens_details"`
+		Prompt       count  `json:"prompt_tokens"`
+		Completion   count  `json:"completion_tokens"`
 	}
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return Usage{}, fmt.Errorf("decode usage: %w", err)
 	}
 	in, out := cmp.Or(w.Input, w.InputAlt, new(input)), cmp.Or(w.Output, w.OutputAlt, new(split))
 	return Usage{
-		Type: string(w.Type), Seconds: w.Seconds,
-		TotalTokens:  int64(w.TotalTokens),
-		InputTokens:  int64(cmp.Or(w.InputTokens, w.Prompt)),
-		OutputTokens: int64(cmp.Or(w.OutputTokens, w.Completion)),
-		InputAudio:   int64(in.Audio), OutputAudio: int64(out.Audio),
-		Cached: int64(in.Cached), CachedAudio: int64(in.CachedDetails.Audio),
+		Type: string(w.Type), Seconds: float64(w.Seconds),
+		TotalTokens:  w.TotalTokens.tokens(),
+		InputTokens:  cmp.Or(w.InputTokens, w.Prompt).tokens(),
+		OutputTokens: cmp.Or(w.OutputTokens, w.Completion).tokens(),
+		InputAudio:   in.Audio.tokens(), OutputAudio: out.Audio.tokens(),
+		Cached: in.Cached.tokens(), CachedAudio: in.CachedDetails.Audio.tokens(),
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }

@@ -53,7 +53,7 @@ func openUpstream(
 	if host := unencrypted(cfg.CallsURL()); host != "" && key.IsSet() {
 		log.Warn("the API key travels unencrypted", "host", host)
 	}
-	if cfg.VoiceCost(config.UpstreamOpenAI, cfg.Realtime.Model, realtime.Usage{}) == nil {
+	if cfg.VoiceCost(config.UpstreamOpenAI, cfg.Realtime.Model, realtime.Usage{InputTokens: 1}) == nil {
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
@@ -67,7 +67,7 @@ func realtimeClient(cfg *config.Config) *realtime.Client {
 	return &realtime.Client{
 		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader,
 		JSON:        cfg.Realtime.CallBody == "json",
-		DataChannel: dataChannel(cfg),
+		DataChannel: dataChannel(cfg), Timeout: cfg.Calls.Setup,
 	}
 }
 
@@ -155,9 +155,10 @@ func openUpstreams(
 	}
 	for _, u := range cfg.Upstreams {
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
-		priced := cfg.VoiceCost(u.Name, model, realtime.Usage{}) != nil
+		least := realtime.Usage{Type: "duration", Seconds: 1, InputTokens: 1}
+		priced := cfg.VoiceCost(u.Name, model, least) != nil
 		if u.IsLive() && !priced {
-			priced = cfg.TranscriptionCost(u.Name, model, realtime.Usage{Type: "duration"}) != nil
+			priced = cfg.TranscriptionCost(u.Name, model, least) != nil
 		}
 		if !priced {
 			log.Warn("the cost of calls is unknown: the model has no price", "model", model, "upstream", u.Name)

@@ -644,12 +644,22 @@ func TestOutput(t *testing.T) {
 			time.Sleep(time.Second)
 		}, []string{"response.content_part.added", "response.done", "response.created", "response.content_part.added", "response.done"}, 400},
 		{"the client truncates", func(r *room) {
-			r.tell(partAdded, started, done)
+			whole := `{"id":"i1","type":"message","status":"completed","content":[{"type":"output_audio","transcript":"Not heard."}]}`
+			r.tell(partAdded, started, `{"type":"response.output_item.done","response_id":"r1","item":`+whole+`}`,
+				`{"type":"response.done","response":{"id":"r1","status":"completed","output":[{"id":"f1","type":"function_call","status":"completed"},`+whole+`]}}`)
 			r.speak(200)
 			r.tell(`{"type":"output_audio_buffer.clear","response_id":"r1"}`)
 			r.speak(100)
 			r.tell(cleared)
-		}, []string{"response.content_part.added", "response.done"}, 200},
+			cut := "map[content:[map[type:output_audio]] id:i1 status:incomplete type:message]"
+			if item := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["item"]); item != cut {
+				r.t.Errorf("the item is %s", item)
+			}
+			want := "map[id:r1 output:[map[id:f1 status:completed type:function_call] " + cut + "] status:completed]"
+			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 1)["response"]); last != want {
+				r.t.Errorf("the end is %s", last)
+			}
+		}, []string{"response.content_part.added", "response.output_item.done", "response.done"}, 200},
 		{"too much is held back", func(r *room) {
 			r.tell(partAdded, started, done, nextCreated)
 			large := fmt.Sprintf(`{"type":"conversation.item.added","item":{"x":%q}}`, strings.Repeat("x", highWater/2))

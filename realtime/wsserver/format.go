@@ -2,6 +2,7 @@ package wsserver
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"voicebridge/realtime"
@@ -85,12 +86,33 @@ func withFormats(ev realtime.Event, in, out media.Format) []byte {
 	return realtime.Encode(tree)
 }
 
-// asCancelled returns a response.done that says that the client has cancelled the response.
-func asCancelled(done []byte) []byte {
-	tree := realtime.Tree(done)
-	realtime.Put(tree, "response.status", realtime.ResponseCancelled)
-	realtime.Put(tree, "response.status_details", map[string]string{
-		"type": realtime.ResponseCancelled, "reason": "client_cancelled",
-	})
+// asCut returns an event about the end of an answer whose sound was cut off: those of its items that were to end with it
+// are incomplete, and without their words, as only the upstream knows which of them were heard. cancelled means that the
+// client has cancelled the response.
+func asCut(data []byte, ends []end, cancelled bool) []byte {
+	tree := realtime.Tree(data)
+	items := []any{tree["item"]}
+	if response, ok := tree["response"].(map[string]any); ok {
+		items, _ = response["output"].([]any)
+		if cancelled {
+			response["status"] = realtime.ResponseCancelled
+			response["status_details"] = map[string]string{
+				"type": realtime.ResponseCancelled, "reason": "client_cancelled",
+			}
+		}
+	}
+	for _, i := range items {
+		item, _ := i.(map[string]any)
+		if !slices.ContainsFunc(ends, func(e end) bool { return e.item != "" && e.item == item["id"] }) {
+			continue
+		}
+		item["status"] = realtime.ResponseIncomplete
+		content, _ := item["content"].([]any)
+		for _, c := range content {
+			if part, ok := c.(map[string]any); ok {
+				delete(part, "transcript")
+			}
+		}
+	}
 	return realtime.Encode(tree)
 }

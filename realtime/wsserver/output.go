@@ -437,8 +437,8 @@ func (o *output) cutOff(response string, cancelled bool) {
 		return
 	}
 	a.cut = true
-	if n := len(a.ends); cancelled && n > 0 {
-		a.ends[n-1].data = asCancelled(a.ends[n-1].data)
+	for i, e := range a.ends {
+		a.ends[i].data = asCut(e.data, a.ends, cancelled)
 	}
 	a.heard = true
 	o.release(a)

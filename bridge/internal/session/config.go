@@ -80,6 +80,10 @@ type Limits struct {
 	Idle time.Duration `yaml:"idle_minutes" default:"10" min:"0" max:"1440"`
 	// Longest call; 0: no limit.
 	MaxDuration time.Duration `yaml:"max_minutes" min:"0" max:"10080"`
+	// How long a voice model may take until its session is ready, as one does that is loaded for it.
+	Setup time.Duration `yaml:"setup_seconds" default:"20" min:"1" max:"600"`
+	// How long it may say nothing at all when it is asked, as one does that is slow at first.
+	FirstWord time.Duration `yaml:"first_word_seconds" default:"20" min:"1" max:"600"`
 	// In one spoken turn.
 	ToolRounds int `yaml:"max_tool_rounds" default:"20" min:"1" max:"1000"`
 }
@@ -166,14 +170,12 @@ type Capabilities struct {
 
 // Timeouts and intervals of a call.
 const (
-	setupTimeout         = 20 * time.Second        // from dialling to a ready session
 	transcriptionTimeout = 10 * time.Second        // for the transcription of an utterance
 	drainTimeout         = 2 * time.Second         // for the last transcriptions when a call ends
 	takeoverDrain        = 300 * time.Millisecond  // the same, if somebody is waiting for the thread
 	flushEvery           = 650 * time.Millisecond  // between saves of partial text
 	publishEvery         = 120 * time.Millisecond  // between publications of partial text
-	createTimeout        = 10 * time.Second        // for the upstream's reply to response.create
-	wordTimeout          = 2 * createTimeout       // for any word of it after a text
+	createTimeout        = 10 * time.Second        // for what a client has committed, or another response
 	updateTimeout        = 10 * time.Second        // for its reply to session.update in a live call
 	ackTimeout           = 5 * time.Second         // for its word that it has a text
 	pieceWait            = 3 * time.Second         // for more of a transcription that comes in items of its own

@@ -90,6 +90,14 @@ func (c *core) countTurn() {
 	c.saveCall()
 }
 
+// believed returns a usage as far as it can have been since a time; less means that the upstream has told more.
+func (c *core) believed(told realtime.Usage, since time.Time) (u realtime.Usage, less bool) {
+	if u, less = told.Within(c.now.Sub(since)); less {
+		c.log(slog.LevelWarn, "usage that cannot be is counted as far as it can", "usage", clip(string(told.Raw)))
+	}
+	return u, less
+}
+
 // notify sends one of the bridge's own events to the browser and the sidebands.
 func (c *core) notify(event any) { c.broadcast(encode(event), false) }
 

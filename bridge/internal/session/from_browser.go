@@ -211,7 +211,7 @@ func (s *State) truncate(ev realtime.Event, sent Sent) {
 		return
 	}
 	if !shorter {
-		s.playback.truncated(&event{Event: ev}, it)
+		_ = s.playback.truncated(&event{Event: ev}, it)
 	}
 	s.tellTruncated(it, heard)
 }
@@ -239,7 +239,8 @@ func (s *State) cancelAnswer(ev realtime.Event, sent Sent) {
 		s.up.cancel(ev.ResponseID)
 		return
 	default:
-		s.up.send(realtime.ResponseCancel(s.forClient(ev), s.up.names.theirs(ev.ResponseID)))
+		id := s.up.eventID(sentEvent{kind: sentCancel, clientID: ev.EventID, forClient: true})
+		s.up.send(realtime.ResponseCancel(id, s.up.names.theirs(ev.ResponseID)))
 		return
 	}
 	for _, id := range meant {
@@ -312,12 +313,3 @@ func (s *State) createItem(ev realtime.Event, in BrowserEvent) {
 
 // roles are those of whose texts an application's server may create.
 var roles = []thread.Role{thread.RoleSystem, thread.RoleAssistant}
-
-// outputText returns a tool's output as text: a string as it is, anything else as JSON.
-func outputText(raw json.RawMessage) string {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text
-	}
-	return string(raw)
-}

@@ -1,14 +1,18 @@
 package session
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
+	"voicebridge/toolkit"
 )
 
 // upstreamEvent takes one event of an upstream session. Events of the active session go to the
@@ -100,13 +104,13 @@ func (s *State) event(ev *event) audience {
 		s.renewal.hasten()
 		return nobody
 	case ev.Type == realtime.TypeError:
-		return shown(s.upstreamError(ev.Error))
+		return shown(s.upstreamError(ev))
 	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:
 		return shown(s.itemKnown(ev, it))
 	case ev.Type == realtime.TypeItemDeleted:
 		return shown(it == nil || !it.forgotten)
 	case ev.Type == realtime.TypeItemTruncated:
-		s.playback.truncated(ev, it)
+		return shown(s.playback.truncated(ev, it))
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
 		s.speech.event(ev, it)
 	default:
@@ -159,6 +163,9 @@ func (s *State) itemKnown(ev *event, it *item) bool {
 	}
 	it.announced = true
 	if it.seeded {
+		if s.phase == starting {
+			s.up.replayed = it.id
+		}
 		if s.up.forgot && !it.forgotten {
 			s.transcript.forgetItem(it)
 		}
@@ -184,11 +191,15 @@ func (s *State) itemKnown(ev *event, it *item) bool {
 
 // upstreamError takes an error event. Errors about the bridge's own events stay here; those about
 // events sent for the browser name the browser's event.
-func (s *State) upstreamError(e *realtime.Error) (visible bool) {
-	if e == nil {
-		return true
+func (s *State) upstreamError(ev *event) (visible bool) {
+	e := ev.Error
+	if e == nil { // what it says may stand beside its type
+		e = new(realtime.Error)
+		_ = json.Unmarshal(ev.Raw, e) // else it says nothing
+		e.EventID = ""
 	}
-	switch own, ours := s.up.sent[e.EventID]; {
+	own, ours := s.up.caused(e, ev.EventID)
+	switch {
 	case e.Code == codeSessionExpired:
 		s.lost(EndSessionExpired)
 	case e.Fatal():
@@ -235,15 +246,13 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	case sentOutput:
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)
-	case sentTruncate:
-		// it was cut shorter already
-		if it := s.transcript.items[own.itemID]; it != nil && it.message != nil && it.message.exact {
+	case sentTruncate, sentCancel, sentOther:
+		it := s.transcript.items[own.itemID]
+		switch {
+		case !own.forClient:
+		case own.kind == sentTruncate && it != nil && it.message != nil && it.message.exact: // it was cut shorter already
 			s.tellTruncated(it, 0)
-			return
-		}
-		s.sendError(*e, own.clientID)
-	case sentOther:
-		if own.forClient {
+		default:
 			s.sendError(*e, own.clientID)
 		}
 	}
@@ -268,6 +277,8 @@ func (s *State) outputEvent(ev *event, it *item) {
 		if m := s.answers.messageOf(ev, it); m != nil {
 			s.playback.words(m, ev)
 		}
+	case realtime.TypeFunctionArgumentsDone:
+		s.argumentsDone(ev)
 	case realtime.TypeOutputBufferStarted:
 		s.playback.audioStarted(ev.ResponseID)
 		if s.Waiting() { // it was cancelled too late
@@ -282,11 +293,13 @@ func (s *State) outputEvent(ev *event, it *item) {
 
 // metered takes how long a session has been billed so far.
 func (s *State) metered(u *upstream, ev *event) {
-	usage, err := realtime.DecodeUsage(ev.Usage)
+	told, err := realtime.DecodeUsage(ev.Usage)
+	usage, less := s.believed(told, u.made)
 	if err != nil || usage.Seconds <= u.seconds {
 		return
 	}
 	rec := u.sessionRecord(&usage)
+	rec.Estimated = less
 	u.seconds = usage.Seconds
 	var more *float64
 	if rec.CostUSD != nil {
@@ -316,9 +329,9 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	if !r.created {
 		s.answers.unannounced()
 	}
-	for i := range done.Output {
-		if raw := &done.Output[i]; raw.ID != "" {
-			s.outputDone(s.transcript.described(raw), raw, r, done.Status == realtime.ResponseCompleted)
+	for _, raw := range slices.Concat(done.Output, r.calls) {
+		if raw.ID != "" {
+			s.outputDone(s.transcript.described(&raw), &raw, r, done.Status == realtime.ResponseCompleted)
 		}
 	}
 	s.tools.refuseEarly()
@@ -343,6 +356,27 @@ func (s *State) outputItem(ev *event, it *item) {
 	} else if ev.item.Type == realtime.ItemMessage && !it.seeded {
 		// Written with the first words or once its place is known.
 		s.answers.message(it, r)
+	}
+}
+
+// argumentsDone takes a call whose arguments are complete, which may stand nowhere else. The arguments of an interrupted
+// response end as well, so it is to run once the response is completed.
+func (s *State) argumentsDone(ev *event) {
+	call := realtime.Item{
+		ID: cmp.Or(ev.ItemID, ev.CallID), Type: realtime.ItemFunctionCall, CallID: ev.CallID, Name: ev.Name,
+		Arguments: outputText(realtime.Member(ev.Raw, "arguments")),
+	}
+	if call.ID == "" {
+		return
+	}
+	begun := s.transcript.item(call.ID).raw
+	call.CallID, call.Name = cmp.Or(call.CallID, begun.CallID), cmp.Or(call.Name, begun.Name)
+	it := s.transcript.described(&call)
+	switch r := s.answers.of(ev.ResponseID); {
+	case r != nil && !r.done && len(r.calls) <= toolkit.MaxCalls:
+		r.calls = append(r.calls, call)
+	case r == nil, r.record.Status == realtime.ResponseCompleted:
+		s.outputDone(it, &call, r, true)
 	}
 }
 

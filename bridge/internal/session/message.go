@@ -69,6 +69,19 @@ func (m *message) text() string {
 	return strings.Join(texts, "\n")
 }
 
+// isCut reports whether it is an answer of which the end was not heard.
+func (m *message) isCut() bool {
+	return m != nil && m.meta.Status == thread.StatusInterrupted && m.meta.HeardText != nil
+}
+
+// heardText returns what was heard of the message's text.
+func (m *message) heardText() string {
+	if m.isCut() {
+		return *m.meta.HeardText
+	}
+	return m.text()
+}
+
 // growingText is text to which pieces are added without copying what is there. The first whole bytes of it are as the
 // upstream has last said all of it.
 type growingText struct {

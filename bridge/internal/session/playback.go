@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"voicebridge/realtime"
@@ -208,10 +209,14 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 	return incomplete
 }
 
-// truncated takes conversation.item.truncated, which says exactly how much was played.
-func (p *playback) truncated(ev *event, it *item) {
+// truncated takes conversation.item.truncated, which says exactly how much was played. It reports whether that is new: an
+// answer is not cut again where it is cut already, or later.
+func (p *playback) truncated(ev *event, it *item) (isNew bool) {
 	if it == nil || it.message == nil || it.message.role != thread.RoleAssistant {
-		return
+		return true
+	}
+	if end := it.message.meta.AudioEndMS; it.message.exact && end != nil && *end <= ev.AudioEndMS {
+		return false
 	}
 	it.message.exact = true
 	if ev.Transcript != "" {
@@ -220,9 +225,10 @@ func (p *playback) truncated(ev *event, it *item) {
 	played := time.Duration(ev.AudioEndMS) * time.Millisecond
 	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 &&
 		p.transcript.ended(it.message, played) {
-		return // nothing was cut off
+		return true // nothing was cut off
 	}
 	p.interrupt(it.message, played)
+	return true
 }
 
 // interrupt closes a message as interrupted after the audio that was played.
@@ -265,8 +271,12 @@ func (p *playback) played(m *message) time.Duration {
 	return max(left, 0)
 }
 
-// words takes words of an answer: a piece of a content part, or all of it.
+// words takes words of an answer: a piece of a content part, or all of it. What is spoken in an item is one part, as some
+// upstreams count its pieces.
 func (p *playback) words(m *message, ev *event) {
+	if strings.Contains(ev.Type, "transcript") {
+		ev.ContentIndex = 0
+	}
 	switch ev.Type {
 	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta:
 		p.moreText(m, ev, false)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // New returns the state of a call whose first upstream session is being dialled. server are the server's tools.
 func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Time) *State {
 	registry := server.Clone() // what runs the tools follows it by ReplaceTools
+	cfg.Setup, cfg.FirstWord = cmp.Or(cfg.Setup, 20*time.Second), cmp.Or(cfg.FirstWord, 20*time.Second)
 	c := &core{Config: cfg, now: now, record: record}
 	client := &clientTools{core: c, registry: registry, deny: cfg.Deny}
 	l := &line{core: c, up: c.newUpstream(1)}

@@ -56,7 +56,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
-// runs, "grace" how long the call waits for a lost browser, "renew" how long before its end
+// runs, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
@@ -134,6 +134,11 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	}
 	if grace := section(archive, "grace"); grace != "" {
 		if c.s.CloseGrace, err = time.ParseDuration(strings.TrimSpace(grace)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if word := section(archive, "first word"); word != "" {
+		if c.s.FirstWord, err = time.ParseDuration(strings.TrimSpace(word)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -576,6 +581,9 @@ func showChange(o persistence.Change) string {
 			kind = records.KindResponse
 		}
 		text := fmt.Sprintf("%s %s %s %s", kind, o.Response.UpstreamID, o.Response.Status, o.Response.StatusReason)
+		if o.Response.Estimated {
+			text += " estimated"
+		}
 		if o.Response.AnswerMS != nil {
 			text += fmt.Sprintf(" answer=%dms", *o.Response.AnswerMS)
 		}

@@ -204,6 +204,7 @@ func (r *renewal) event(ev *event) EndReason {
 		}
 	case realtime.TypeItemAdded, realtime.TypeItemCreatedBeta:
 		if u.isSeed(ev.item.ID) {
+			u.replayed = ev.item.ID
 			r.transcript.items[ev.item.ID] = &item{id: ev.item.ID, gen: u.gen, seeded: true, raw: ev.item}
 		}
 	case realtime.TypeError:

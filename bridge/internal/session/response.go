@@ -220,8 +220,9 @@ func (q *responses) close(r *response, done *realtime.Response) {
 	if e := done.StatusDetails.Error; e != nil && rec.StatusReason == "" {
 		rec.StatusReason = e.Code
 	}
-	if u := done.Usage; u != nil {
-		rec.RawUsage, rec.CostUSD = u.Raw, q.Cost(rec.Upstream, rec.Model, *u)
+	if done.Usage != nil {
+		u, less := q.believed(*done.Usage, rec.CreatedAt)
+		rec.RawUsage, rec.CostUSD, rec.Estimated = u.Raw, q.Cost(rec.Upstream, rec.Model, u), less
 		rec.Usage = thread.Usage{
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,

@@ -248,7 +248,7 @@ func (q *responses) askForAnswer() {
 		asked = asked[i : i+1] // it is said before anything is answered
 	}
 	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), needs: asked, alone: alone}
+	q.create = &creation{eventID: id, by: q.now.Add(q.FirstWord / maxTries), needs: asked, alone: alone}
 	if slices.ContainsFunc(asked, func(n need) bool { return n.tries > 0 }) {
 		q.up.wordBy = until(q.up.wordBy, q.create.by)
 	}
@@ -274,7 +274,7 @@ func (q *responses) askForAnswer() {
 // sayFiller makes the voice say that a tool is still running.
 func (q *responses) sayFiller() {
 	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(createTimeout), filler: true}
+	q.create = &creation{eventID: id, by: q.now.Add(q.FirstWord / maxTries), filler: true}
 	q.up.send(encode(map[string]any{
 		"type": realtime.TypeResponseCreate, "event_id": id,
 		"response": map[string]any{
@@ -373,8 +373,6 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 		q.sendCreateError(dropped, *e)
 	}
 }
-
-const codeActiveResponse = "conversation_already_has_active_response"
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
 // for awaitClientCreate, and batch the response whose tools those are.

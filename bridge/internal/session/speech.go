@@ -63,6 +63,7 @@ func (p *speech) event(ev *event, it *item) {
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = p.stopped(ev), nil
+		p.quiet()
 		if it != nil {
 			it.until = q.asked
 			p.correct(it, ev)
@@ -80,6 +81,9 @@ func (p *speech) event(ev *event, it *item) {
 		if m := p.pieceOf(it); m != nil {
 			p.transcribed(m, it, ev.Transcript)
 			p.charge(it, ev)
+			if q.speechTill.Equal(it.reported.Add(speechTimeout)) { // nobody said that it had stopped
+				p.quiet()
+			}
 		}
 	case realtime.TypeTranscriptionFailed:
 		if m := p.utterance(it); m != nil {
@@ -90,6 +94,9 @@ func (p *speech) event(ev *event, it *item) {
 		}
 	}
 }
+
+// quiet ends the waiting for the user a moment later: the utterance may not be committed.
+func (p *speech) quiet() { p.answers.speechTill = p.now.Add(autoResponseWait) }
 
 // typeTranscriptionUpdated is xAI's: all that was understood so far.
 const typeTranscriptionUpdated = "conversation.item.input_audio_transcription.updated"
@@ -129,7 +136,7 @@ func (p *speech) committed(it *item) {
 	if q.asked.IsZero() || q.reached != nil { // nothing was recorded, or only for the turn before
 		q.turnEnded(p.now)
 	}
-	q.committed, q.rounds = p.now, 0
+	q.committed = p.now
 	p.heldTill = time.Time{}
 	q.speechTill = p.now // over, unless the user speaks again
 	if !p.settings.noReply {
@@ -172,6 +179,7 @@ func (p *speech) newUtterance(it *item) {
 	m := p.transcript.newMessage(it, thread.RoleUser, thread.SourceVoice)
 	p.awaitTranscription(m)
 	p.countTurn()
+	p.answers.rounds = 0
 	m.changed = true
 }
 
@@ -236,11 +244,12 @@ func (p *speech) transcribed(m *message, it *item, text string) {
 
 // charge records the cost of a transcription, once. It is billed apart from responses.
 func (p *speech) charge(it *item, ev *event) {
-	usage, err := realtime.DecodeUsage(ev.Usage)
+	told, err := realtime.DecodeUsage(ev.Usage)
 	if ev.Usage == nil || err != nil || it.billed {
 		return
 	}
 	it.billed = true
+	usage, less := p.believed(told, p.up.made)
 	rec := records.Response{
 		ID: p.newID(), Kind: records.KindTranscription, CallID: p.CallID, MessageID: it.message.id,
 		Upstream: p.record.Upstream, UpstreamID: ev.ItemID, Model: p.Session.TranscriptionModel,
@@ -248,6 +257,7 @@ func (p *speech) charge(it *item, ev *event) {
 		Usage: thread.Usage{
 			InputTokens: usage.InputTokens, OutputTokens: usage.OutputTokens, InputAudioTokens: usage.InputAudio,
 		},
+		Estimated: less,
 	}
 	if p.TranscriptionCost != nil {
 		rec.CostUSD = p.TranscriptionCost(rec.Upstream, rec.Model, usage)

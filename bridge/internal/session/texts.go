@@ -42,10 +42,12 @@ func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, a
 	}
 	messageID := cmp.Or(in.MessageID, t.textID(it.ID), t.newID())
 	sent := sentEvent{kind: sentText, clientID: ev.EventID, forClient: true, ofTool: ofTool, role: role}
-	if !t.view.isEnd(in.Side, ev.PreviousItemID) {
-		sent.after = ev.PreviousItemID
+	if t.view.isEnd(in.Side, ev.PreviousItemID) {
+		t.view.toldTo(in.Side).made = id
+	} else {
+		t.place(id, ev.PreviousItemID)
+		sent.after = t.up.after(t.transcript.items[ev.PreviousItemID])
 	}
-	t.view.toldTo(in.Side).made = id
 	t.send(ServerText{MessageID: messageID, Text: text, Images: in.Images}, id, sent)
 }
 
@@ -68,9 +70,10 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText),
 			Param:   "item.content",
 		}
-	case !in.Server && !t.view.isEnd(in.Side, ev.PreviousItemID):
+	case !t.view.isEnd(in.Side, ev.PreviousItemID) && !t.view.knows(in.Side, ev.PreviousItemID):
 		return &realtime.Error{
-			Code: codeNotAllowed, Message: "Text can only be added at the end.", Param: "previous_item_id",
+			Code: "item_not_found", Param: "previous_item_id",
+			Message: fmt.Sprintf("There is no item %q in this call.", clip(ev.PreviousItemID)),
 		}
 	case it.ID != "" && (!t.transcript.isFree(it.ID) || t.delivered[t.textID(it.ID)] != nil):
 		return &realtime.Error{
@@ -81,13 +84,20 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 	return nil
 }
 
+// place puts the item of a text where a client wants it: after another one, or before all of the call's with [root].
+func (t *texts) place(id, previous string) {
+	it := t.transcript.item(id)
+	if previous == root {
+		previous = ""
+	}
+	t.transcript.put(it, previous)
+	it.linked = true
+}
+
 // send sends a text upstream. Its message is written once the upstream has it, because only then
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	it := t.transcript.item(itemID)
-	if sent.after != "" {
-		t.transcript.put(it, sent.after)
-	}
 	role, source := cmp.Or(sent.role, thread.RoleUser), thread.SourceText
 	kind := realtime.ContentInputText
 	if role != thread.RoleUser {
@@ -113,7 +123,7 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	if role == thread.RoleUser {
 		item.Content = contentOf(in, t.up.can.Images)
 	}
-	event := realtime.ItemCreate(t.up.eventID(sent), item, t.up.names.theirs(sent.after))
+	event := realtime.ItemCreate(t.up.eventID(sent), item, sent.after)
 	if len(event) > t.up.limit {
 		t.refused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
 		return
@@ -140,7 +150,7 @@ func (t *texts) refused(sent sentEvent, e *realtime.Error) {
 			waiting = []need{{id: sent.itemID}}
 		}
 		t.answers.need(waiting[0])
-		t.up.send(realtime.ItemCreate(t.up.eventID(sent), it.raw, ""))
+		t.up.send(realtime.ItemCreate(t.up.eventID(sent), it.raw, sent.after))
 		return
 	}
 	if open {

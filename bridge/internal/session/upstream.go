@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,8 +50,8 @@ type upstream struct {
 	seconds, cost float64
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
-	// newest is the id of the item that was told of last. History does not count.
-	newest string
+	// newest is the id of the item that was told of last. History does not count, the end of which is replayed.
+	newest, replayed string
 	// While the session is being prepared, updateID is the id of its session.update, and updated the latest
 	// session.updated.
 	updateID string
@@ -70,7 +71,7 @@ func (l *line) listening() bool { return l.phase == live && !l.up.gone }
 func (c *core) newUpstream(gen int) *upstream {
 	return &upstream{
 		core: c, gen: gen, limit: cmp.Or(c.UpstreamLimit, maxSession), can: c.UpstreamCan, made: c.now,
-		by: c.now.Add(setupTimeout), sent: make(map[string]sentEvent),
+		by: c.now.Add(c.Setup), sent: make(map[string]sentEvent),
 		names: names{gen: gen},
 	}
 }
@@ -124,6 +125,17 @@ func (u *upstream) isSeed(itemID string) bool {
 	return strings.HasPrefix(itemID, u.SeedPrefix(u.gen))
 }
 
+// root names what is before the first item.
+const root = "root"
+
+// after names an item of the call for the session, in which what an earlier session had is history.
+func (u *upstream) after(it *item) string {
+	if it != nil && it.gen == u.gen {
+		return u.names.theirs(it.id)
+	}
+	return cmp.Or(u.replayed, root)
+}
+
 // sentEvent remembers what the bridge sent upstream, so that an error can be passed to whoever
 // caused it.
 type sentEvent struct {
@@ -137,7 +149,8 @@ type sentEvent struct {
 	images bool
 	// ofTool means that it is no turn of its own but, as an image mostly, a part of a client's answer to a tool call.
 	ofTool bool
-	// role is whose text it is, empty for the user's, and after the item that it comes after, empty for the last one.
+	// role is whose text it is, empty for the user's, and after the item that it comes after, as the upstream names it,
+	// empty for the last one.
 	role  thread.Role
 	after string
 }
@@ -151,7 +164,24 @@ const (
 	sentText
 	sentOutput
 	sentTruncate
+	sentCancel
 )
+
+// caused returns what was sent that an upstream's error is about. Where the error does not name it, eventID, that of the
+// error's own event, may, or its code says what it was.
+func (u *upstream) caused(e *realtime.Error, eventID string) (own sentEvent, ours bool) {
+	if _, is := u.sent[eventID]; is {
+		e.EventID = eventID
+	}
+	kind := map[string]sentKind{codeNotActive: sentCancel, codeBadTruncate: sentTruncate}[e.Code]
+	for _, id := range slices.Backward(u.order) {
+		if e.EventID == "" && kind != sentOther && u.sent[id].kind == kind {
+			return u.sent[id], true
+		}
+	}
+	own, ours = u.sent[e.EventID]
+	return own, ours
+}
 
 // clientOf returns the event_id of the browser's event for which an event was sent, empty if there is none.
 func (e sentEvent) clientOf() string {
@@ -167,7 +197,7 @@ func (u *upstream) eventID(what sentEvent) string {
 	id := fmt.Sprintf("%s%d", ownPrefix, u.counter)
 	u.sent[id] = what
 	if what.kind == sentText {
-		u.wordBy = until(u.wordBy, u.now.Add(wordTimeout))
+		u.wordBy = until(u.wordBy, u.now.Add(u.FirstWord))
 	}
 	u.order = append(u.order, id)
 	if len(u.order) > maxSent {
@@ -186,17 +216,23 @@ func (u *upstream) send(data []byte) {
 
 // cancel ends a response; an empty id means the current one.
 func (u *upstream) cancel(responseID string) {
-	u.send(realtime.ResponseCancel(u.eventID(sentEvent{}), u.names.theirs(responseID)))
+	u.send(realtime.ResponseCancel(u.eventID(sentEvent{kind: sentCancel}), u.names.theirs(responseID)))
 }
 
 // truncate says how much was heard of a spoken item, unless the upstream knows it.
 func (u *upstream) truncate(itemID string, heard time.Duration) {
 	if u.can.Truncation && !u.can.TruncatesItself {
-		u.send(realtime.ItemTruncate(u.eventID(sentEvent{}), u.names.theirs(itemID), heard.Milliseconds()))
+		u.send(realtime.ItemTruncate(u.eventID(sentEvent{kind: sentTruncate}), u.names.theirs(itemID), heard.Milliseconds()))
 	}
 }
 
-const codeSessionExpired = "session_expired"
+// The codes of errors that mean something here. [realtime.Error] finds them in errors without codes, too.
+const (
+	codeSessionExpired = "session_expired"
+	codeActiveResponse = "conversation_already_has_active_response"
+	codeNotActive      = "response_cancel_not_active"
+	codeBadTruncate    = "item_truncate_invalid_item_id"
+)
 
 // ReplayPrefix begins the ids of the events that replay history to an upstream.
 const ReplayPrefix = ownPrefix + "replay_"

@@ -56,8 +56,14 @@ func (v *view) note(side int, ev *event, visible []byte) {
 		v.deleted(ev.ItemID)
 	case hasPlace(ev.Type) && ev.item.ID != "":
 		t, id := v.toldTo(side), ev.item.ID
-		if _, again := t.before[id]; !again {
-			t.before[id] = textOf(realtime.Member(visible, "previous_item_id"))
+		if _, again := t.before[id]; again {
+			return
+		}
+		before, isBetween := textOf(realtime.Member(visible, "previous_item_id")), false
+		for _, other := range t.before {
+			isBetween = isBetween || other == before
+		}
+		if t.before[id] = before; !isBetween {
 			t.prior, t.since = t.last, v.now
 			t.last = id
 		}
@@ -80,10 +86,16 @@ func (v *view) isEnd(side int, before string) bool {
 	switch before {
 	case "", t.last, t.made:
 		return true
-	case "root":
+	case root:
 		return t.last+t.made == "" || t.prior == "" && v.now.Before(t.since.Add(inFlight))
 	}
 	return before == t.prior && v.now.Before(t.since.Add(inFlight))
+}
+
+// knows reports whether a client may name an item as the one before its own.
+func (v *view) knows(side int, id string) bool {
+	it := v.transcript.items[id]
+	return id == root || it != nil && !it.seeded && (it.announced || it.message != nil) && !v.tools.hides(&it.raw, side)
 }
 
 // hasPlace reports whether an event says where in the conversation its item is.
@@ -99,6 +111,15 @@ func hasPlace(kind string) bool {
 func textOf(raw json.RawMessage) (text string) {
 	_ = json.Unmarshal(raw, &text)
 	return text
+}
+
+// outputText returns a tool's output, or its arguments, as text: a string as it is, anything else as JSON.
+func outputText(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	return string(raw)
 }
 
 // placed returns an event with the item before its own that a client knows: the nearest one or, if it knows none of
@@ -122,8 +143,10 @@ func (v *view) before(ev *event, side int) string {
 		return before
 	}
 	id, named := ev.PreviousItemID, true
-	if it := v.transcript.items[own]; id == "" && it != nil {
-		id, named = it.prev, it.linked
+	if it := v.transcript.items[own]; it != nil && (it.linked || id == "") {
+		if id, named = it.prev, it.linked; named && id == "" {
+			return ""
+		}
 	}
 	for range len(v.transcript.items) + 1 { // the chain may be circular
 		if _, knows := t.before[id]; knows {
@@ -135,7 +158,7 @@ func (v *view) before(ev *event, side int) string {
 			return id
 		}
 		if id = ""; it != nil {
-			id, named = it.prev, it.linked
+			id, named = it.prev, named && it.linked
 		}
 	}
 	if t.before[t.last] == own {
@@ -160,11 +183,14 @@ func (v *view) of(ev *event, side int) []byte {
 		if v.tools.hides(&ev.item, side) {
 			return nil
 		}
+		if cut := v.cut(ev.Item, &ev.item); cut != nil {
+			ev.Raw = replaced(ev.Raw, "item", cut)
+		}
 		if side == 0 && len(ev.Raw) > v.BrowserLimit && bytes.Contains(ev.Item, []byte(`"image_url"`)) {
 			return withoutImages(ev)
 		}
 	case ev.Response != nil:
-		return v.withoutOthersCalls(ev, side)
+		return v.ofResponse(ev, side)
 	case ev.Type == realtime.TypeFunctionArgumentsDelta, ev.Type == realtime.TypeFunctionArgumentsDone:
 		call := realtime.Item{Type: realtime.ItemFunctionCall, CallID: ev.CallID, Name: ev.Name}
 		if it := v.transcript.items[ev.ItemID]; it != nil {
@@ -243,25 +269,40 @@ func (v *view) redacted(event []byte, keepTool func(string) bool) []byte {
 	return visible
 }
 
-// withoutOthersCalls returns an event about a response without the calls in its output that others answer.
-func (v *view) withoutOthersCalls(ev *event, side int) []byte {
+// ofResponse returns an event about a response without the calls in its output that others answer, and without what was
+// cut off.
+func (v *view) ofResponse(ev *event, side int) []byte {
 	var response struct {
 		Output []json.RawMessage `json:"output"`
 	}
 	if json.Unmarshal(ev.Response, &response) != nil {
 		return ev.Raw
 	}
-	output := []json.RawMessage{}
+	output, changed := []json.RawMessage{}, false
 	for _, raw := range response.Output {
 		var item realtime.Item
-		if json.Unmarshal(raw, &item) != nil || !v.tools.hides(&item, side) {
+		hidden := json.Unmarshal(raw, &item) == nil && v.tools.hides(&item, side)
+		if cut := v.cut(raw, &item); cut != nil {
+			raw, changed = cut, true
+		}
+		if changed = changed || hidden; !hidden {
 			output = append(output, raw)
 		}
 	}
-	if len(output) == len(response.Output) {
+	if !changed {
 		return ev.Raw
 	}
 	return replaced(ev.Raw, "response", replaced(ev.Response, "output", encode(output)))
+}
+
+// cut returns an answer's item as it is since the answer was cut: incomplete, with what was heard; nil if it was not.
+func (v *view) cut(raw json.RawMessage, it *realtime.Item) json.RawMessage {
+	known := v.transcript.items[it.ID]
+	if known == nil || it.Type != realtime.ItemMessage || !known.message.isCut() {
+		return nil
+	}
+	heard := []realtime.Content{{Type: realtime.ContentOutputAudio, Transcript: known.message.heardText()}}
+	return replaced(replaced(raw, "status", encode(realtime.ResponseIncomplete)), "content", encode(heard))
 }
 
 // withoutImages returns an event without its item's image data, which is too large for the data
@@ -295,7 +336,10 @@ func (v *view) retrieve(ev realtime.Event) {
 		case m.meta.Source == thread.SourceVoice:
 			kind = realtime.ContentInputAudio
 		}
-		c := realtime.Content{Type: kind, Transcript: m.text()}
+		if m.isCut() {
+			raw.Status = realtime.ResponseIncomplete
+		}
+		c := realtime.Content{Type: kind, Transcript: m.heardText()}
 		if kind == realtime.ContentInputText {
 			c = realtime.Content{Type: kind, Text: m.text()}
 		}

@@ -114,7 +114,7 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 			q := c.Conversations.Queue
 			return fmt.Sprint(q.Enabled, q.MaxSize, q.AutoGenerateTitles)
 		}, "true 3 true"},
-		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, bridge.Limits{Answer: "at_once", RenewBefore: 10 * time.Minute, LossGrace: 4 * time.Second, CloseGrace: 8 * time.Second, Idle: 10 * time.Minute, MaxDuration: 3 * time.Minute, ToolRounds: 20}},
+		{"VOICEBRIDGE_CALLS", `{"max_minutes":3,"grace_seconds":4}`, func(c Config) any { return c.Calls }, bridge.Limits{Answer: "at_once", RenewBefore: 10 * time.Minute, LossGrace: 4 * time.Second, CloseGrace: 8 * time.Second, Idle: 10 * time.Minute, MaxDuration: 3 * time.Minute, Setup: 20 * time.Second, FirstWord: 20 * time.Second, ToolRounds: 20}},
 		{"VOICEBRIDGE_TOOLS__APPROVE", "a, b__*", func(c Config) any { return fmt.Sprint(c.Tools.Approve) }, "[a b__*]"},
 		{"VOICEBRIDGE_LIMITS__ALLOWED_MODELS", `["openai/*","ollama/x"]`, func(c Config) any { return fmt.Sprint(c.Limits.AllowedModels) }, "[openai/* ollama/x]"},
 		{"VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS", "[81,82]", func(c Config) any { return fmt.Sprint(c.Tools.Web.AllowPorts) }, "[81 82]"},
@@ -273,7 +273,7 @@ func TestBadSettingsAreNamed(t *testing.T) {
 		"turns of other types": {"realtime: {turn_detection: {type: semantic_vad, silence_duration_ms: 500}}", nil, []string{"realtime.turn_detection.silence_duration_ms: it belongs to the type server_vad"}},
 		"no threshold":         {"realtime: {turn_detection: {type: server_vad, threshold: .nan}}", nil, []string{"realtime.turn_detection.threshold"}},
 		"bad voice settings":   {"realtime: {url: 'x', api_key_header: 'a b', call_body: xml, instructions: 'You talk to {{nme}}.', noise_reduction: loud, language: English}", nil, []string{"realtime.url (VOICEBRIDGE_REALTIME_URL)", "realtime.api_key_header", "realtime.call_body", "realtime.instructions: {{nme}} is unknown", "realtime.noise_reduction", "realtime.language"}},
-		"bad calls":            {"calls: {renew_before_minutes: 1441, grace_seconds: -1, close_grace_seconds: 1000, idle_minutes: -1, max_minutes: -1, max_tool_rounds: 0}", nil, []string{"calls.renew_before_minutes", "calls.grace_seconds", "calls.close_grace_seconds", "calls.idle_minutes", "calls.max_minutes", "calls.max_tool_rounds"}},
+		"bad calls":            {"calls: {renew_before_minutes: 1441, setup_seconds: 0, first_word_seconds: 601, grace_seconds: -1, close_grace_seconds: 1000, idle_minutes: -1, max_minutes: -1, max_tool_rounds: 0}", nil, []string{"calls.renew_before_minutes", "calls.setup_seconds", "calls.first_word_seconds", "calls.grace_seconds", "calls.close_grace_seconds", "calls.idle_minutes", "calls.max_minutes", "calls.max_tool_rounds"}},
 		"bad budget":           {"budget: {call_usd: -1, owner_day_usd: .nan, warn_percent: 0}", nil, []string{"budget.call_usd", "budget.owner_day_usd", "budget.warn_percent"}},
 		"bad metrics":          {"listen: 127.0.0.1:9090\nmetrics: {listen: \":9090\"}", nil, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): the page and the API already use this address"}},
 		"metrics without port": {"", []string{"VOICEBRIDGE_METRICS_LISTEN=9090"}, []string{"metrics.listen (VOICEBRIDGE_METRICS_LISTEN): it must be host:port"}},

@@ -95,19 +95,27 @@ func (c *Config) isFree(upstream string) bool {
 	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == upstream && u.BuiltIn() })
 }
 
-// VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown.
+// VoiceCost returns the cost of a voice model's response in US dollars, nil if unknown: no price, or nothing counted.
 func (c *Config) VoiceCost(upstream, model string, u realtime.Usage) *float64 {
 	if c.isFree(upstream) {
 		return new(0.0)
 	}
-	if p, ok := c.Price(model); ok && p.countsTokens() {
-		return new(p.sum(u))
+	if p, ok := c.Price(model); ok {
+		return p.ofTokens(u)
 	}
 	return nil
 }
 
+// ofTokens returns the cost of tokens, nil if they have no price or none were counted.
+func (p Price) ofTokens(u realtime.Usage) *float64 {
+	if !p.countsTokens() || u.InputTokens+u.OutputTokens == 0 {
+		return nil
+	}
+	return new(p.sum(u))
+}
+
 // TranscriptionCost returns the cost of transcribing a user's speech in US dollars; nil if there is no
-// price, or none for the unit in which the usage is given.
+// price, or none for the unit in which the usage is given, or nothing was counted.
 func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *float64 {
 	p, ok := c.Price(model)
 	switch {
@@ -116,11 +124,8 @@ func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *fl
 	case !ok:
 		return nil
 	case u.Type != "duration":
-		if !p.countsTokens() {
-			return nil
-		}
-		return new(p.sum(u))
-	case p.Minute == nil || u.Seconds < 0:
+		return p.ofTokens(u)
+	case p.Minute == nil || u.Seconds == 0:
 		return nil
 	}
 	return new(u.Seconds / 60 * *p.Minute)

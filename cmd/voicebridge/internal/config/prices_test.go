@@ -66,6 +66,17 @@ func TestPrices(t *testing.T) {
 			t.Errorf("a transcription by %s without such a price costs %v", kind, *got)
 		}
 	}
+	// What was not counted is unpriced, never free.
+	for name, got := range map[string]*float64{
+		"a response":                   cfg.VoiceCost("openai", cfg.Realtime.Model, realtime.Usage{}),
+		"a response of a total":        cfg.VoiceCost("openai", cfg.Realtime.Model, realtime.Usage{TotalTokens: 9}),
+		"a transcription":              tokens.TranscriptionCost("openai", tokens.Realtime.TranscriptionModel, realtime.Usage{}),
+		"a transcription of no length": cfg.TranscriptionCost("openai", cfg.Realtime.TranscriptionModel, realtime.Usage{Type: "duration"}),
+	} {
+		if got != nil {
+			t.Errorf("%s that was not counted costs %v", name, *got)
+		}
+	}
 	_, err = Load(Sources{File: write(t, "prices:\n  - {input: -1, output: 1}\n  - {model: a, inputs: 1}\n")})
 	for _, want := range []string{"prices[0].model", "prices[0].input: -1 is not between 0 and 1000000", "prices[1].inputs"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
