@@ -14,7 +14,7 @@ import (
 )
 
 // transcript turns the upstream's items into the thread's messages. Their order is that of the item
-// chain (previous_item_id), never that of arrival.
+// chain (previous_item_id), as far as there is one: else that in which they were told of.
 type transcript struct {
 	*line
 	items    map[string]*item
