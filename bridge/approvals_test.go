@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
-	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -22,7 +22,7 @@ type asked struct {
 
 func (c *browser) asked() (q asked) {
 	c.t.Helper()
-	must(c.t, json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q))
+	testkit.Must(c.t, json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q))
 	return q
 }
 
@@ -30,66 +30,69 @@ func (c *browser) asked() (q asked) {
 // database, and not at all.
 func TestApprovalsAreSaved(t *testing.T) {
 	t.Parallel()
-	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Approve: toolkit.MustNames("create_bar_chart")}}})
-		c := b.dial(bridge.Start{})
-		c.next("bridge.ready")
-		key := c.key()
-		ask := func() asked {
-			c.say("Show me a chart")
-			return c.asked()
-		}
-		answer := func(q asked, approved bool) {
-			c.wait("the saved request", func(ev realtime.Event) bool {
-				return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
-			})
-			must(t, b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved))
-		}
+	engines(t, testApprovalsAreSaved)
+}
 
-		q := ask()
-		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":"guess"}`, q.ToolCallID)
-		c.next(realtime.TypeError)
-		c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
-		c.next("bridge.tool.done")
-		c.played(2)
+func testApprovalsAreSaved(t *testing.T, store *persistence.Store) {
+	t.Helper()
+	b := newBench(t, store, benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Approve: toolkit.MustNames("create_bar_chart")}}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	key := c.key()
+	ask := func() asked {
+		c.say("Show me a chart")
+		return c.asked()
+	}
+	answer := func(q asked, approved bool) {
+		c.wait("the saved request", func(ev realtime.Event) bool {
+			return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
+		})
+		testkit.Must(t, b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved))
+	}
 
-		q = ask()
-		answer(q, false)
-		c.next("bridge.tool.failed")
-		c.played(4)
+	q := ask()
+	c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":"guess"}`, q.ToolCallID)
+	c.next(realtime.TypeError)
+	c.send(`{"type":"bridge.tool.approve","tool_call_id":%q,"nonce":%q}`, q.ToolCallID, q.Nonce)
+	c.next("bridge.tool.done")
+	c.played(2)
 
-		q = ask()
-		answer(q, true)
-		c.next("bridge.tool.done")
-		c.played(6)
+	q = ask()
+	answer(q, false)
+	c.next("bridge.tool.failed")
+	c.played(4)
 
-		q = ask()
-		b.hangUp(c)
-		err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", true)
-		if !errors.Is(err, persistence.ErrNotFound) {
-			t.Errorf("AnswerApproval() after the call = %v", err)
-		}
-		var got []thread.Approval
-		for _, m := range b.messages(key) {
-			for _, p := range m.Parts {
-				if p.IsTool() {
-					got = append(got, b.approvalOf(key, p.ToolCallID))
-				}
+	q = ask()
+	answer(q, true)
+	c.next("bridge.tool.done")
+	c.played(6)
+
+	q = ask()
+	b.hangUp(c)
+	err := b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", true)
+	if !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("AnswerApproval() after the call = %v", err)
+	}
+	var got []thread.Approval
+	for _, m := range b.messages(key) {
+		for _, p := range m.Parts {
+			if p.IsTool() {
+				got = append(got, b.approvalOf(key, p.ToolCallID))
 			}
 		}
-		want := []thread.Approval{
-			{Outcome: thread.ApprovalApproved, AnsweredBy: owner}, {Outcome: thread.ApprovalDenied, AnsweredBy: "anna"},
-			{Outcome: thread.ApprovalApproved, AnsweredBy: "anna"}, {Outcome: thread.ApprovalInterrupted},
+	}
+	want := []thread.Approval{
+		{Outcome: thread.ApprovalApproved, AnsweredBy: owner}, {Outcome: thread.ApprovalDenied, AnsweredBy: "anna"},
+		{Outcome: thread.ApprovalApproved, AnsweredBy: "anna"}, {Outcome: thread.ApprovalInterrupted},
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d questions: %+v", len(got), got)
+	}
+	for i, a := range got {
+		if a.Outcome != want[i].Outcome || a.AnsweredBy != want[i].AnsweredBy || a.AnsweredAt == nil {
+			t.Errorf("question %d: %+v, want %s by %q", i, a, want[i].Outcome, want[i].AnsweredBy)
 		}
-		if len(got) != len(want) {
-			t.Fatalf("%d questions: %+v", len(got), got)
-		}
-		for i, a := range got {
-			if a.Outcome != want[i].Outcome || a.AnsweredBy != want[i].AnsweredBy || a.AnsweredAt == nil {
-				t.Errorf("question %d: %+v, want %s by %q", i, a, want[i].Outcome, want[i].AnsweredBy)
-			}
-		}
-	})
+	}
 }
 
 // approvalOf reads the approval of a tool call.

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -19,9 +21,9 @@ import (
 func (b *bench) makes(text string) assistant.Assistant {
 	b.t.Helper()
 	a, err := assistant.Parse([]byte(text))
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	a, err = b.store.Assistants.Create(b.ctx, owner, a, true)
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	return a
 }
 
@@ -41,8 +43,8 @@ func (b *bench) updated(n int) (session struct {
 }) {
 	b.t.Helper()
 	event, err := b.session(n).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	must(b.t, err)
-	must(b.t, json.Unmarshal(event.Session, &session))
+	testkit.Must(b.t, err)
+	testkit.Must(b.t, json.Unmarshal(event.Session, &session))
 	return session
 }
 
@@ -52,6 +54,11 @@ func chosen(id string) assistant.Ref { return assistant.Ref{Owner: owner, ID: id
 // TestAssistantsOfCalls has two assistants, whose calls differ on the wire, and one that is deleted.
 func TestAssistantsOfCalls(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testAssistantsOfCalls)
+}
+
+func testAssistantsOfCalls(t *testing.T) {
+	t.Helper()
 	url := persistencetest.SQLiteURL(t)
 	store := persistencetest.Open(t, url, persistence.Options{})
 	b := newBench(t, store, benchConfig{bridge: bridge.Config{Settings: bridge.Settings{ReplayMessages: 20, Session: bridge.SessionConfig{
@@ -89,8 +96,8 @@ func TestAssistantsOfCalls(t *testing.T) {
 	}
 	b.hangUp(other)
 	_, err := store.SetAssistant(b.ctx, c.key(), chosen("desk"), nil)
-	must(t, err)
-	must(t, store.Assistants.Delete(b.ctx, owner, "desk"))
+	testkit.Must(t, err)
+	testkit.Must(t, store.Assistants.Delete(b.ctx, owner, "desk"))
 	last := b.dial(bridge.Start{Owner: owner, User: "Anna", ThreadID: c.ThreadID})
 	last.next("bridge.ready")
 	if got := b.updated(4); got.Instructions != "The server's, for Anna." || got.Audio.Output.Voice != "marin" {
@@ -110,6 +117,11 @@ func TestAssistantsOfCalls(t *testing.T) {
 // TestDeniedToolsOfClients has a client declare tools of which the server denies one, and the assistant another.
 func TestDeniedToolsOfClients(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testDeniedToolsOfClients)
+}
+
+func testDeniedToolsOfClients(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Deny: toolkit.MustNames("look")}}})
 	b.makes(`{"id":"calm","name":"Calm","tools":{"deny":["change*"]}}`)
 	for id, want := range map[string][]string{"": {"changeColours", "write"}, "calm": {"write"}} {
@@ -135,6 +147,11 @@ func TestDeniedToolsOfClients(t *testing.T) {
 // TestGreeting is said first in a call on an empty thread, and only there.
 func TestGreeting(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testGreeting)
+}
+
+func testGreeting(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	b.makes(`{"id":"desk","name":"Desk","greeting":"Welcome to {{shop}}, {{user}}!\nHow are you?","variables":{"shop":"Anna's"}}`)
 	c := b.dial(bridge.Start{Owner: owner, User: "Bert", Assistant: chosen("desk")})
@@ -148,8 +165,8 @@ func TestGreeting(t *testing.T) {
 		}
 	}
 	event, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeResponseCreate })
-	must(t, err)
-	must(t, json.Unmarshal(event.Raw, &asked))
+	testkit.Must(t, err)
+	testkit.Must(t, json.Unmarshal(event.Raw, &asked))
 	if !strings.Contains(asked.Response.Instructions, greeting) || asked.Response.ToolChoice != "none" {
 		t.Errorf("the model is asked for %s", event.Raw)
 	}
@@ -216,7 +233,7 @@ func TestRoutesOfAssistants(t *testing.T) {
 		`{"name":"x","voice":{"voice":"own","upstream":"old"}}`: "a m own, b mb vb, c m own",
 	} {
 		a, err := assistant.Parse([]byte(text))
-		must(t, err)
+		testkit.Must(t, err)
 		if got := bridge.RoutesWith(cfg, a); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
@@ -238,6 +255,11 @@ func (keepsNothing) End()                                 {}
 // TestAnnouncement is said first in each call that is recorded, also if the caller is faster, and in no other.
 func TestAnnouncement(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testAnnouncement)
+}
+
+func testAnnouncement(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{bridge: bridge.Config{
 		Announcement: "This call is recorded.", Record: func(string, string, func()) (bridge.Recording, error) { return keepsNothing{}, nil },
 	}})

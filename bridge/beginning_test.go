@@ -5,11 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
-	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 )
@@ -24,10 +25,12 @@ type holding struct {
 	asked   chan struct{} // has one for each held request
 	release chan struct{}
 	first   chan struct{}
+	over    <-chan struct{} // closed at the end of the test, whatever that is
 }
 
-func newHolding() *holding {
-	h := &holding{asked: make(chan struct{}, 8), release: make(chan struct{}), first: make(chan struct{}, 1)}
+func newHolding(t *testing.T) *holding {
+	t.Helper()
+	h := &holding{asked: make(chan struct{}, 8), release: make(chan struct{}), first: make(chan struct{}, 1), over: t.Context().Done()}
 	h.first <- struct{}{}
 	return h
 }
@@ -40,7 +43,10 @@ func (h *holding) see(r *http.Request) {
 	case <-h.first:
 	default:
 		h.asked <- struct{}{}
-		<-h.release
+		select {
+		case <-h.release:
+		case <-h.over:
+		}
 	}
 }
 
@@ -56,38 +62,41 @@ func (b *bench) reach() {
 // call. The caller is heard from the moment at which the session has its settings, the client's among them.
 func TestAnswerAtOnce(t *testing.T) {
 	t.Parallel()
-	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		h := newHolding()
-		b := newBench(t, open(t), benchConfig{bridge: atOnce(), asked: h.see})
-		b.reach()
-		c := b.dial(bridge.Start{})
-		<-h.asked
-		c.send(`{"type":"session.update","event_id":"mine","session":{"type":"realtime","audio":{"output":{"voice":"cedar"}}}}`)
-		c.send(`{"event_id":"refused"}`)
-		c.next(realtime.TypeError) // so the call has the update, although it has no session
-		c.speakFor(20)
-		if id, ok := b.calls.Live(owner, c.ThreadID); !ok || id != c.CallID {
-			t.Errorf("live is %q, %t", id, ok)
-		}
-		close(h.release)
-		if updated := c.next(realtime.TypeSessionUpdated); !strings.Contains(string(updated.Session), "cedar") {
-			t.Errorf("%s", updated.Raw)
-		}
-		c.speak()
-		c.next(realtime.TypeOutputBufferStopped)
-		c.waitPackets(50)
-		b.hangUp(c)
-		checkUpstream(t, b.session(2), nil)
-		checkHidden(t, c)
-		want := "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
-		if got := b.script(c.key()); got != want {
-			t.Errorf("thread:\n%s", got)
-		}
-		again := b.dial(bridge.Start{ThreadID: c.ThreadID})
-		again.next("bridge.ready")
-		b.hangUp(again)
-		checkUpstream(t, b.session(3), []string{"user: Hello, can you hear me?", "assistant: Hello, I am the simulator. It is nice to hear your voice."})
-	})
+	engines(t, testAnswerAtOnce)
+}
+
+func testAnswerAtOnce(t *testing.T, store *persistence.Store) {
+	t.Helper()
+	h := newHolding(t)
+	b := newBench(t, store, benchConfig{bridge: atOnce(), asked: h.see})
+	b.reach()
+	c := b.dial(bridge.Start{})
+	testkit.Receive(t, "the request for a session", h.asked)
+	c.send(`{"type":"session.update","event_id":"mine","session":{"type":"realtime","audio":{"output":{"voice":"cedar"}}}}`)
+	c.send(`{"event_id":"refused"}`)
+	c.next(realtime.TypeError) // so the call has the update, although it has no session
+	c.speakFor(20)
+	if id, ok := b.calls.Live(owner, c.ThreadID); !ok || id != c.CallID {
+		t.Errorf("live is %q, %t", id, ok)
+	}
+	close(h.release)
+	if updated := c.next(realtime.TypeSessionUpdated); !strings.Contains(string(updated.Session), "cedar") {
+		t.Errorf("%s", updated.Raw)
+	}
+	c.speak()
+	c.next(realtime.TypeOutputBufferStopped)
+	c.waitPackets(50)
+	b.hangUp(c)
+	checkUpstream(t, b.session(2), nil)
+	checkHidden(t, c)
+	want := "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
+	if got := b.script(c.key()); got != want {
+		t.Errorf("thread:\n%s", got)
+	}
+	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
+	again.next("bridge.ready")
+	b.hangUp(again)
+	checkUpstream(t, b.session(3), []string{"user: Hello, can you hear me?", "assistant: Hello, I am the simulator. It is nice to hear your voice."})
 }
 
 // TestRefusedLate has an upstream refuse calls, before and after it was reached.
@@ -117,54 +126,56 @@ func TestRefusedLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, sqlite(t), benchConfig{
-				bridge: bridge.Config{Settings: bridge.Settings{Limits: bridge.Limits{Answer: tt.answer}}},
-				others: tt.others,
-				simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
-					if f, ok := tt.faults[n-1]; ok || n == 1 || tt.upstream != "" {
-						return f
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, sqlite(t), benchConfig{
+					bridge: bridge.Config{Settings: bridge.Settings{Limits: bridge.Limits{Answer: tt.answer}}},
+					others: tt.others,
+					simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
+						if f, ok := tt.faults[n-1]; ok || n == 1 || tt.upstream != "" {
+							return f
+						}
+						return refused // the call after the second
+					}},
+				})
+				b.reach()
+				c, err := b.try(bridge.Start{})
+				if tt.start != "" {
+					if !isCode(err, tt.start) {
+						t.Errorf("Start() = %v", err)
 					}
-					return refused // the call after the second
-				}},
+					return
+				}
+				testkit.Must(t, err)
+				if tt.upstream != "" {
+					c.next("bridge.ready")
+					for _, ev := range c.all() {
+						if ev.Error != nil || ev.Type == "bridge.upstream.renewing" {
+							t.Errorf("the browser got %s", ev.Raw)
+						}
+					}
+					b.hangUp(c)
+					call, err := b.store.Records.Call(b.ctx, owner, c.CallID)
+					testkit.Must(t, err)
+					if call.Upstream != tt.upstream {
+						t.Errorf("the call's upstream is %q", call.Upstream)
+					}
+					return
+				}
+				if ev := c.next(realtime.TypeError); ev.Error.Code != tt.code || ev.Error.Type != "upstream_error" || ev.Error.Message == "" {
+					t.Errorf("the browser got %s", ev.Raw)
+				}
+				if got := c.ended(); got != tt.reason {
+					t.Errorf("ended because of %s", got)
+				}
+				// The next call waits, because the upstream is not known to take calls any more.
+				if _, err := b.try(bridge.Start{ThreadID: c.ThreadID}); !isCode(err, bridge.CodeUpstreamRefused) {
+					t.Errorf("the next Start() = %v", err)
+				}
+				call, err := b.store.Records.LiveCall(b.ctx, c.key())
+				if !errors.Is(err, persistence.ErrNotFound) {
+					t.Errorf("open call %+v, %v", call, err)
+				}
 			})
-			b.reach()
-			c, err := b.try(bridge.Start{})
-			if tt.start != "" {
-				if !isCode(err, tt.start) {
-					t.Errorf("Start() = %v", err)
-				}
-				return
-			}
-			must(t, err)
-			if tt.upstream != "" {
-				c.next("bridge.ready")
-				for _, ev := range c.all() {
-					if ev.Error != nil || ev.Type == "bridge.upstream.renewing" {
-						t.Errorf("the browser got %s", ev.Raw)
-					}
-				}
-				b.hangUp(c)
-				call, err := b.store.Records.Call(b.ctx, owner, c.CallID)
-				must(t, err)
-				if call.Upstream != tt.upstream {
-					t.Errorf("the call's upstream is %q", call.Upstream)
-				}
-				return
-			}
-			if ev := c.next(realtime.TypeError); ev.Error.Code != tt.code || ev.Error.Type != "upstream_error" || ev.Error.Message == "" {
-				t.Errorf("the browser got %s", ev.Raw)
-			}
-			if got := c.ended(); got != tt.reason {
-				t.Errorf("ended because of %s", got)
-			}
-			// The next call waits, because the upstream is not known to take calls any more.
-			if _, err := b.try(bridge.Start{ThreadID: c.ThreadID}); !isCode(err, bridge.CodeUpstreamRefused) {
-				t.Errorf("the next Start() = %v", err)
-			}
-			call, err := b.store.Records.LiveCall(b.ctx, c.key())
-			if !errors.Is(err, persistence.ErrNotFound) {
-				t.Errorf("open call %+v, %v", call, err)
-			}
 		})
 	}
 }
@@ -173,7 +184,12 @@ func TestRefusedLate(t *testing.T) {
 // hung up.
 func TestHangUpBeforeUpstream(t *testing.T) {
 	t.Parallel()
-	h := newHolding()
+	synctest.Test(t, testHangUpBeforeUpstream)
+}
+
+func testHangUpBeforeUpstream(t *testing.T) {
+	t.Helper()
+	h := newHolding(t)
 	b := newBench(t, sqlite(t), benchConfig{bridge: atOnce(), asked: h.see})
 	b.reach()
 	c := b.dial(bridge.Start{})
@@ -190,7 +206,7 @@ func TestHangUpBeforeUpstream(t *testing.T) {
 	close(h.release)
 	for _, call := range []*browser{c, next} {
 		rec, err := b.store.Records.Call(b.ctx, owner, call.CallID)
-		must(t, err)
+		testkit.Must(t, err)
 		if rec.EndedAt == nil || rec.ReadyAt != nil || rec.UpstreamCallID != "" {
 			t.Errorf("saved call: %+v", rec)
 		}

@@ -19,6 +19,7 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/spool"
@@ -164,7 +165,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		Saved:   func(key thread.Key, messages []thread.Message) { b.calls.Saved(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	cfg.bridge.Writer = writer
 	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
 		t.Fatal(err)
@@ -313,7 +314,7 @@ func (b *bench) offer() (*browser, string) {
 			}
 		},
 	})
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	c.line, c.peer = peer, peer
 	return c, sdp
 }
@@ -363,7 +364,7 @@ func (b *bench) try(start bridge.Start) (c *browser, err error) {
 func (c *browser) accept(started bridge.Started, answer string) {
 	c.t.Helper()
 	c.Started = started
-	must(c.t, c.peer.Accept(c.b.ctx, answer))
+	testkit.Must(c.t, c.peer.Accept(c.b.ctx, answer))
 	c.flow.Open()
 	go func() { _ = c.peer.Forward(c.b.ctx, c, &c.flow) }()
 }
@@ -551,7 +552,7 @@ func (c *browser) speakFor(n int) {
 func (b *bench) session(n int) *simulator.Session {
 	b.t.Helper()
 	s, err := b.sim.WaitSession(b.ctx, n)
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	return s
 }
 
@@ -566,7 +567,7 @@ func (b *bench) upstream(n int) upstream {
 	if b.over.upstream != duplex {
 		return b.session(n)
 	}
-	eventually(b, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })
+	testkit.Eventually(b.t, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })
 	return b.sim.LiveSessions()[n-1]
 }
 
@@ -593,7 +594,7 @@ func (b *bench) expire(n int) {
 func (b *bench) heard(n int, words string) {
 	b.t.Helper()
 	s := b.upstream(n)
-	eventually(b, words, func() bool {
+	testkit.Eventually(b.t, words, func() bool {
 		return slices.ContainsFunc(s.Received(), func(r simulator.Record) bool { return strings.Contains(string(r.Event.Raw), words) })
 	})
 }
@@ -604,7 +605,7 @@ func (b *bench) told(n int) (all []string) {
 	s := b.upstream(n)
 	if l, ok := s.(*simulator.LiveSession); ok {
 		var created struct{ Input []json.RawMessage }
-		must(b.t, json.Unmarshal(l.Session(), &created))
+		testkit.Must(b.t, json.Unmarshal(l.Session(), &created))
 		for _, m := range created.Input {
 			all = append(all, string(m))
 		}
@@ -625,7 +626,7 @@ func (c *browser) key() thread.Key { return thread.Key{Owner: owner, Thread: c.T
 func (b *bench) messages(key thread.Key) []thread.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.ctx, key, 0, 1000)
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	return all
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -30,6 +32,25 @@ import (
 func sqlite(t *testing.T) *persistence.Store {
 	t.Helper()
 	return persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+}
+
+// postgres is sqlite with the other engine, a process beside this one: it works outside of bubbles only.
+func postgres(t *testing.T) *persistence.Store {
+	t.Helper()
+	return persistencetest.Open(t, persistencetest.PostgresURL(t), persistence.Options{})
+}
+
+// engines runs a test on both engines: on SQLite in a bubble, on PostgreSQL in real time.
+func engines(t *testing.T, test func(t *testing.T, store *persistence.Store)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) { test(t, sqlite(t)) })
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, postgres(t))
+	})
 }
 
 func (b *bench) hangUp(c *browser) {
@@ -46,12 +67,18 @@ func (b *bench) hangUp(c *browser) {
 // drawn, and the next call knows what was said.
 func TestCall(t *testing.T) {
 	t.Parallel()
-	pairs(t, testCall)
+	pairs(t, func(t *testing.T, p pair) { t.Helper(); testCall(t, sqlite(t), p) })
 }
 
-func testCall(t *testing.T, p pair) {
+// TestCallOnPostgres has the same on the other engine.
+func TestCallOnPostgres(t *testing.T) {
+	t.Parallel()
+	testCall(t, postgres(t), pair{})
+}
+
+func testCall(t *testing.T, store *persistence.Store, p pair) {
 	t.Helper()
-	b := newBench(t, sqlite(t), benchConfig{over: p})
+	b := newBench(t, store, benchConfig{over: p})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	c.speak()
@@ -126,7 +153,7 @@ func checkUpstream(t *testing.T, s *simulator.Session, history []string) {
 				continue
 			}
 			item, err := realtime.DecodeItem(r.Event.Item)
-			must(t, err)
+			testkit.Must(t, err)
 			switch item.Type {
 			case realtime.ItemMessage:
 				got = append(got, item.Role+": "+item.Text())
@@ -224,12 +251,12 @@ func testClientTool(t *testing.T, p pair) {
 		return ev.Type == realtime.TypeOutputItemDone && strings.Contains(string(ev.Item), "changeBrowserTheme")
 	})
 	item, err := realtime.DecodeItem(call.Item)
-	must(t, err)
+	testkit.Must(t, err)
 	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
 	c.send(`{"type":"response.create"}`) // as clients do; the bridge sends only one
 	c.next(realtime.TypeOutputBufferStopped)
 	if p.upstream == duplex { // words of it may come after its end
-		eventually(b, "the whole answer", func() bool { return strings.Contains(b.script(c.key()), "page for you.") })
+		testkit.Eventually(b.t, "the whole answer", func() bool { return strings.Contains(b.script(c.key()), "page for you.") })
 	}
 	c.send(`{"type":"conversation.item.retrieve","item_id":%q}`, item.ID)
 	c.next(realtime.TypeItemRetrieved)
@@ -247,6 +274,11 @@ func testClientTool(t *testing.T, p pair) {
 
 func TestTakeover(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTakeover)
+}
+
+func testTakeover(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
@@ -278,6 +310,11 @@ func TestTakeover(t *testing.T) {
 // still be on their way.
 func TestCallAgainAtOnce(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testCallAgainAtOnce)
+}
+
+func testCallAgainAtOnce(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{
 		Pace: simulator.Pace{Think: 10 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: time.Minute},
 	}})
@@ -305,9 +342,14 @@ func TestCallAgainAtOnce(t *testing.T) {
 // all others end properly.
 func TestTakeoverRace(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTakeoverRace)
+}
+
+func testTakeoverRace(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	must(t, err)
+	testkit.Must(t, err)
 	var wg sync.WaitGroup
 	var started sync.Map
 	for i := range 5 {
@@ -331,8 +373,8 @@ func TestTakeoverRace(t *testing.T) {
 // processes returns a bench for each of several processes on one database.
 func processes(t *testing.T, url string, names ...string) (benches []*bench) {
 	for _, name := range names {
-		store := persistencetest.Open(t, url, persistence.Options{Instance: name})
-		must(t, store.Serve(t.Context()))
+		store := persistencetest.Open(t, url, persistence.Options{Instance: name, DeadAfter: testTimeout}) // a slow machine kills none
+		testkit.Must(t, store.Serve(t.Context()))
 		b := newBench(t, store, benchConfig{})
 		ctx, cancel := context.WithCancel(b.ctx)
 		handling := task.Go(func() { _ = store.Cluster.HandleCommands(ctx, b.calls.HandleCommand) })
@@ -354,7 +396,7 @@ func TestCallElsewhere(t *testing.T) {
 		if _, err := here.try(bridge.Start{ThreadID: first.ThreadID}); !isCode(err, bridge.CodeCallActive) {
 			t.Errorf("a second call: %v", err)
 		}
-		<-here.session(1).Done()
+		testkit.Receive(t, "the end of the session", here.session(1).Done())
 		there.hangUp(first)
 	})
 	if rows := persistencetest.Rows(t, url, "SELECT id FROM calls"); len(rows) != 1 {
@@ -382,6 +424,11 @@ func TestTakeoverRaceOfProcesses(t *testing.T) {
 
 func TestSay(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testSay)
+}
+
+func testSay(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	if _, err := b.calls.Say(b.ctx, thread.Key{Owner: owner, Thread: "nowhere"}, textMessage("", "hello"), ""); !isCode(err, bridge.CodeNoCall) {
 		t.Errorf("without a call: %v", err)
@@ -415,6 +462,11 @@ func isCode(err error, code bridge.Code) bool {
 // TestReadSession has session objects that Start would refuse.
 func TestReadSession(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testReadSession)
+}
+
+func testReadSession(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	for object, param := range map[string]string{
 		`{"instructions":5}`:         "session.instructions",
@@ -460,41 +512,43 @@ func TestRefusedSetUp(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: tt.faults}})
-			_, offer := b.offer()
-			if tt.offer != "" {
-				offer = tt.offer
-			}
-			start := tt.start
-			start.Owner, start.Offer = owner, offer
-			_, err := b.calls.Start(b.ctx, start)
-			e, ok := errors.AsType[*bridge.Error](err)
-			if !ok || e.Code != tt.want || e.Status != tt.status || e.Message == "" {
-				t.Fatalf("error %#v", err)
-			}
-			// On an existing thread the failure leaves no open call.
-			row, err := b.store.CreateThread(b.ctx, owner, "")
-			must(t, err)
-			start.ThreadID = row.ID
-			if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
-				t.Errorf("on a thread: %v", err)
-			}
-			key := thread.Key{Owner: owner, Thread: row.ID}
-			if call, err := b.store.Records.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
-				t.Errorf("open call %+v, %v", call, err)
-			}
-			must(t, b.store.DeleteThread(b.ctx, key))
-			threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
-			if err != nil || len(threads) != 0 || b.calls.Count() != 0 {
-				t.Errorf("left behind: %d threads, %d calls, %v", len(threads), b.calls.Count(), err)
-			}
-			for _, s := range b.sim.Sessions() {
-				select {
-				case <-s.Done():
-				case <-b.ctx.Done():
-					t.Error("a session is left upstream")
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: tt.faults}})
+				_, offer := b.offer()
+				if tt.offer != "" {
+					offer = tt.offer
 				}
-			}
+				start := tt.start
+				start.Owner, start.Offer = owner, offer
+				_, err := b.calls.Start(b.ctx, start)
+				e, ok := errors.AsType[*bridge.Error](err)
+				if !ok || e.Code != tt.want || e.Status != tt.status || e.Message == "" {
+					t.Fatalf("error %#v", err)
+				}
+				// On an existing thread the failure leaves no open call.
+				row, err := b.store.CreateThread(b.ctx, owner, "")
+				testkit.Must(t, err)
+				start.ThreadID = row.ID
+				if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
+					t.Errorf("on a thread: %v", err)
+				}
+				key := thread.Key{Owner: owner, Thread: row.ID}
+				if call, err := b.store.Records.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
+					t.Errorf("open call %+v, %v", call, err)
+				}
+				testkit.Must(t, b.store.DeleteThread(b.ctx, key))
+				threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
+				if err != nil || len(threads) != 0 || b.calls.Count() != 0 {
+					t.Errorf("left behind: %d threads, %d calls, %v", len(threads), b.calls.Count(), err)
+				}
+				for _, s := range b.sim.Sessions() {
+					select {
+					case <-s.Done():
+					case <-b.ctx.Done():
+						t.Error("a session is left upstream")
+					}
+				}
+			})
 		})
 	}
 }
@@ -502,6 +556,11 @@ func TestRefusedSetUp(t *testing.T) {
 // TestClientLeaves gives up while the upstream is being dialled.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testClientLeaves)
+}
+
+func testClientLeaves(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{HangCreation: true}}})
 	_, offer := b.offer()
 	ctx, cancel := context.WithCancel(b.ctx)
@@ -519,6 +578,11 @@ func TestClientLeaves(t *testing.T) {
 // call.
 func TestShutdownDuringSetUp(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testShutdownDuringSetUp)
+}
+
+func testShutdownDuringSetUp(t *testing.T) {
+	t.Helper()
 	begun := make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{
 		simulator: simulator.Config{Faults: simulator.Faults{AnswerDelay: simulator.Duration(500 * time.Millisecond)}},
@@ -550,37 +614,40 @@ func TestShutdownDuringSetUp(t *testing.T) {
 
 func TestShutdown(t *testing.T) {
 	t.Parallel()
-	persistencetest.Engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
-		b := newBench(t, open(t), benchConfig{})
-		var callers []*browser
-		for range 4 {
-			c := b.dial(bridge.Start{})
-			c.next("bridge.ready")
-			c.say("Tell me a long story")
-			callers = append(callers, c)
+	engines(t, testShutdown)
+}
+
+func testShutdown(t *testing.T, store *persistence.Store) {
+	t.Helper()
+	b := newBench(t, store, benchConfig{})
+	var callers []*browser
+	for range 4 {
+		c := b.dial(bridge.Start{})
+		c.next("bridge.ready")
+		c.say("Tell me a long story")
+		callers = append(callers, c)
+	}
+	for _, c := range callers {
+		c.next(realtime.TypeAudioTranscriptDelta)
+	}
+	b.stop()
+	for i, c := range callers {
+		if got := c.ended(); got != bridge.EndShutdown {
+			t.Errorf("ended because of %s", got)
 		}
-		for _, c := range callers {
-			c.next(realtime.TypeAudioTranscriptDelta)
-		}
-		b.stop()
-		for i, c := range callers {
-			if got := c.ended(); got != bridge.EndShutdown {
-				t.Errorf("ended because of %s", got)
+		for _, m := range b.messages(c.key()) {
+			if m.Metadata.Status == thread.StatusInProgress {
+				t.Errorf("left in progress: %+v", m)
 			}
-			for _, m := range b.messages(c.key()) {
-				if m.Metadata.Status == thread.StatusInProgress {
-					t.Errorf("left in progress: %+v", m)
-				}
-			}
-			if _, err := b.store.Records.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
-				t.Errorf("the call is open in the database: %v", err)
-			}
-			<-b.session(i + 1).Done()
 		}
-		if _, err := b.try(bridge.Start{}); !isCode(err, bridge.CodeShuttingDown) {
-			t.Errorf("a call after the end: %v", err)
+		if _, err := b.store.Records.LiveCall(b.ctx, c.key()); !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("the call is open in the database: %v", err)
 		}
-	})
+		testkit.Receive(t, "the end of the session", b.session(i+1).Done())
+	}
+	if _, err := b.try(bridge.Start{}); !isCode(err, bridge.CodeShuttingDown) {
+		t.Errorf("a call after the end: %v", err)
+	}
 }
 
 // TestOddUpstreamEvents has an upstream that sends events out of order, twice, late, or
@@ -625,6 +692,11 @@ func testOddUpstreamEvents(t *testing.T, p pair, faults simulator.Faults) {
 // the upstream would not answer so many in time.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testManyCalls)
+}
+
+func testManyCalls(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	var wg sync.WaitGroup
 	for i := range 12 {
@@ -647,13 +719,5 @@ func TestManyCalls(t *testing.T) {
 		if strings.Count(got, "\n") != 2 || !strings.HasPrefix(got, "user text completed: number ") {
 			t.Errorf("thread:\n%s", got)
 		}
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
@@ -17,6 +18,11 @@ import (
 // and adds it to the thread.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testDeliver)
+}
+
+func testDeliver(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	c := b.dial(bridge.Start{})
 	if _, _, err := b.store.Queued.Add(b.ctx, c.key(), queued.Message{Text: "good morning"}, 0); err != nil {

@@ -4,9 +4,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -27,7 +29,7 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{over: p})
 	row, err := b.store.CreateThread(b.ctx, owner, "")
-	must(t, err)
+	testkit.Must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	answer := thread.Message{ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("About")}}
 	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
@@ -83,13 +85,18 @@ func testTextTurnEnds(t *testing.T, p pair) {
 // now follows it.
 func TestEndOfTheLastCall(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testEndOfTheLastCall)
+}
+
+func testEndOfTheLastCall(t *testing.T) {
+	t.Helper()
 	var save func() // the rest of the last call
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{FaultsFor: func(int) simulator.Faults {
 		save()
 		return simulator.Faults{}
 	}}})
 	row, err := b.store.CreateThread(b.ctx, owner, "")
-	must(t, err)
+	testkit.Must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	call := records.Call{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
 	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
@@ -115,7 +122,7 @@ func TestEndOfTheLastCall(t *testing.T) {
 	c.say("The next words.")
 	c.next(realtime.TypeResponseDone)
 	session, err := b.sim.WaitSession(b.ctx, 1)
-	must(t, err)
+	testkit.Must(t, err)
 	b.hangUp(c)
 	var received []string
 	for _, r := range session.Received() {

@@ -21,7 +21,10 @@ func testPushToTalkInAGap(t *testing.T, p pair) {
 	spoken := make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{over: p, simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
 		if n == 2 {
-			<-spoken
+			select {
+			case <-spoken:
+			case <-t.Context().Done():
+			}
 		}
 		return simulator.Faults{}
 	}}})

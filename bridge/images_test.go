@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/pictures"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -20,7 +22,7 @@ import (
 func drawing(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))))
+	testkit.Must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))))
 	return b.Bytes()
 }
 
@@ -31,7 +33,7 @@ func (b *bench) saveDrawing(key thread.Key) pictures.Image {
 	if err == nil {
 		picture, err = b.store.Pictures.Save(b.ctx, key, picture, 0)
 	}
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	return picture
 }
 
@@ -127,6 +129,11 @@ func testImages(t *testing.T, p pair) {
 // TestImagesRefused has an upstream that accepts no images: it gets the text.
 func TestImagesRefused(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testImagesRefused)
+}
+
+func testImagesRefused(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{RejectItems: 1}}})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")

@@ -3,9 +3,11 @@ package bridge_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -16,6 +18,11 @@ import (
 // saved.
 func TestUserInInstructions(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testUserInInstructions)
+}
+
+func testUserInInstructions(t *testing.T) {
+	t.Helper()
 	url := persistencetest.SQLiteURL(t)
 	store := persistencetest.Open(t, url, persistence.Options{})
 	b := newBench(t, store, benchConfig{bridge: bridge.Config{Settings: bridge.Settings{Session: bridge.SessionConfig{
@@ -24,7 +31,7 @@ func TestUserInInstructions(t *testing.T) {
 	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Session: []byte(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`)})
 	c.next("bridge.ready")
 	update, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	must(t, err)
+	testkit.Must(t, err)
 	if text := string(update.Raw); !strings.Contains(text, "You talk to Anna.") || !strings.Contains(text, time.Now().Format("2006")) || strings.Contains(text, "{{") {
 		t.Errorf("the model is told %s", text)
 	}

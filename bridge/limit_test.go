@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/bridge"
 	"voicebridge/persistence"
@@ -12,6 +13,11 @@ import (
 // has ended makes room, also while its end waits for a slow database.
 func TestOwnersLimit(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testOwnersLimit)
+}
+
+func testOwnersLimit(t *testing.T) {
+	t.Helper()
 	slow := &slowStore{}
 	b := newBench(t, sqlite(t), benchConfig{slow: slow})
 	const limit = 2

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
@@ -21,6 +23,11 @@ import (
 // what its backend has done.
 func TestLiveCall(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveCall)
+}
+
+func testLiveCall(t *testing.T) {
+	t.Helper()
 	turns := make(chan bridge.Turn, 100)
 	b := newBench(t, sqlite(t), benchConfig{
 		live: &live.Client{Backend: live.Backend{Model: "backend"}},
@@ -57,16 +64,16 @@ func TestLiveCall(t *testing.T) {
 		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
 	}
 	s := b.sim.LiveSessions()[0]
-	eventually(b, "end of the session", s.Over)
+	testkit.Eventually(b.t, "end of the session", s.Over)
 	for _, r := range s.Received() {
 		if r.Refused != "" {
 			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
 		}
 	}
 	var kinds map[records.Kind]int
-	eventually(b, "the session's record", func() bool {
+	testkit.Eventually(b.t, "the session's record", func() bool {
 		responses, err := b.store.Records.Responses(b.ctx, c.key())
-		must(t, err)
+		testkit.Must(t, err)
 		kinds = map[records.Kind]int{}
 		done := false
 		for _, r := range responses {
@@ -98,6 +105,11 @@ func TestLiveCall(t *testing.T) {
 // TestLiveOrphan has a session end that another process has left.
 func TestLiveOrphan(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveOrphan)
+}
+
+func testLiveOrphan(t *testing.T) {
+	t.Helper()
 	client := &live.Client{Backend: live.Backend{Model: "backend"}}
 	b := newBench(t, sqlite(t), benchConfig{live: client})
 	c := b.dial(bridge.Start{})
@@ -108,7 +120,7 @@ func TestLiveOrphan(t *testing.T) {
 	if err != nil || length <= 0 {
 		t.Errorf("the session was %v long: %v", length, err)
 	}
-	eventually(b, "end of the session", s.Over)
+	testkit.Eventually(b.t, "end of the session", s.Over)
 	if length, err := other.HangUpTimed(b.ctx, s.ID()); err != nil || length != 0 {
 		t.Errorf("a session that is gone was %v long: %v", length, err)
 	}
@@ -120,6 +132,11 @@ func TestLiveOrphan(t *testing.T) {
 // well.
 func TestLiveDelegates(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveDelegates)
+}
+
+func testLiveDelegates(t *testing.T) {
+	t.Helper()
 	asked := make(chan string, 8)
 	b := newBench(t, sqlite(t), benchConfig{
 		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
@@ -171,6 +188,11 @@ func (o oracle) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chu
 // TestLiveForgotten has a call of which nobody says anything hung up, but not while the agent is at work for it.
 func TestLiveForgotten(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveForgotten)
+}
+
+func testLiveForgotten(t *testing.T) {
+	t.Helper()
 	asked, answer := make(chan string, 1), make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{
 		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},
@@ -194,7 +216,7 @@ func TestLiveForgotten(t *testing.T) {
 	if reason := c.ended(); reason != bridge.EndIdle {
 		t.Errorf("the call ended because of %s", reason)
 	}
-	eventually(b, "the end of the session", b.sim.LiveSessions()[0].Over)
+	testkit.Eventually(b.t, "the end of the session", b.sim.LiveSessions()[0].Over)
 }
 
 // slowOracle answers only when it is told to.
@@ -220,6 +242,11 @@ func (s slowOracle) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolk
 // A refusal holds, whatever comes after it.
 func TestLiveApproval(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveApproval)
+}
+
+func testLiveApproval(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{
 		live:   &live.Client{Backend: live.Backend{Model: "backend"}},
 		bridge: bridge.Config{Settings: bridge.Settings{Approve: toolkit.MustNames("create_bar_chart")}},
@@ -250,6 +277,11 @@ func TestLiveApproval(t *testing.T) {
 // and what the old one still says reaches nobody.
 func TestLiveLateResult(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testLiveLateResult)
+}
+
+func testLiveLateResult(t *testing.T) {
+	t.Helper()
 	asked, answer := make(chan string, 1), make(chan struct{})
 	b := newBench(t, sqlite(t), benchConfig{
 		live: &live.Client{Backend: live.Backend{Delegate: live.DelegateChat}},

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/realtime/wsserver"
@@ -26,7 +28,7 @@ func (b *bench) rejoin(old *browser) *browser {
 		c, err := b.connect(func(socket *wsserver.Conn) error {
 			return b.calls.ReconnectSocket(b.ctx, owner, old.CallID, socket, false)
 		})
-		must(b.t, err)
+		testkit.Must(b.t, err)
 		c.Started = old.Started
 		return c
 	}
@@ -86,6 +88,11 @@ func testReload(t *testing.T, p pair) {
 // TestHandOff moves a call to another browser while the first one is connected.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testHandOff)
+}
+
+func testHandOff(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
@@ -116,6 +123,11 @@ func TestHandOff(t *testing.T) {
 // repeated: it is for the same connection.
 func TestReconnectTwice(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testReconnectTwice)
+}
+
+func testReconnectTwice(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")
@@ -124,7 +136,7 @@ func TestReconnectTwice(t *testing.T) {
 	answer, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	again, errAgain := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	release()
-	must(t, errors.Join(err, errAgain))
+	testkit.Must(t, errors.Join(err, errAgain))
 	if first, second := ufrag(answer), ufrag(again); first == "" || first != second {
 		t.Errorf("the answers are of the connections %q and %q", first, second)
 	}
@@ -175,6 +187,11 @@ func TestSessionComesFirst(t *testing.T) {
 // typed turn.
 func TestWaitingCallYields(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testWaitingCallYields)
+}
+
+func testWaitingCallYields(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), waits(pair{}))
 	first := b.dial(bridge.Start{})
 	first.next("bridge.ready")

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -89,7 +90,7 @@ func (b *bench) saidOnce(c *browser, want ...string) {
 			b.t.Errorf("the caller got %s", ev.Raw)
 		case realtime.TypeItemAdded:
 			item, err := realtime.DecodeItem(ev.Item)
-			must(b.t, err)
+			testkit.Must(b.t, err)
 			if items[item.ID] {
 				b.t.Errorf("a second time the caller got %s", ev.Raw)
 			}

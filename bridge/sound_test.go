@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -217,19 +218,19 @@ func testSound(t *testing.T, p pair) {
 			heard += len(appended(ev)) / 2
 			return heard >= enough(said)*480
 		})
-		must(t, err)
+		testkit.Must(t, err)
 		for _, r := range session.Received() {
 			if sound := appended(r.Event); sound != nil {
 				up.linear(sound, r.At)
 			}
 		}
 	}
-	eventually(b, "what was said", func() bool { return up.whole(said) })
+	testkit.Eventually(b.t, "what was said", func() bool { return up.whole(said) })
 
 	c.say("Say it")
 	c.next(realtime.TypeOutputBufferStopped)
 	told := simulator.Speech(recorded)
-	eventually(b, "the answer", func() bool { return c.tape.whole(told) })
+	testkit.Eventually(b.t, "the answer", func() bool { return c.tape.whole(told) })
 	begins := map[transport]string{webRTC: realtime.TypeOutputBufferStarted, webSocket: realtime.TypeOutputAudioDelta}[p.upstream]
 	began := sentAt(session, begins)
 	upwards := up.compared(said, func(frame int) time.Time { return c.said[frame] })
@@ -280,17 +281,4 @@ func appended(ev realtime.Event) []byte {
 func sentAt(s *simulator.Session, kind string) time.Time {
 	sent := s.Sent()
 	return sent[slices.IndexFunc(sent, func(r simulator.Record) bool { return r.Event.Type == kind })].At
-}
-
-// eventually waits for what comes over the network.
-func eventually(b *bench, what string, ok func() bool) {
-	b.t.Helper()
-	tick := time.Tick(5 * time.Millisecond)
-	for !ok() {
-		select {
-		case <-tick:
-		case <-b.ctx.Done():
-			b.t.Fatalf("no %s", what)
-		}
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
@@ -20,9 +21,9 @@ func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	url := persistencetest.PostgresURL(t)
 	b := processes(t, url, "here")[0]
 	neighbour := persistencetest.Open(t, url, persistence.Options{Instance: "neighbour"})
-	must(t, neighbour.Serve(t.Context()))
+	testkit.Must(t, neighbour.Serve(t.Context()))
 	key := persistencetest.NewThread(t, b.store, owner, "")
-	must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
+	testkit.Must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
 	persistencetest.Start(t, func(ctx context.Context) error {
 		return neighbour.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
 			return nil, persistence.ErrNotFound // it has no such call any more

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
@@ -41,6 +42,11 @@ func (c camera) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.C
 // its output.
 func TestImageOfATool(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testImageOfATool)
+}
+
+func testImageOfATool(t *testing.T) {
+	t.Helper()
 	store := sqlite(t)
 	b := newBench(t, store, benchConfig{bridge: bridge.Config{Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 		r := toolkit.NewRegistry()

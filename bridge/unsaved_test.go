@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -19,6 +21,11 @@ import (
 // saved the thread is in order. A queued text waits until then.
 func TestSlowDatabase(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testSlowDatabase)
+}
+
+func testSlowDatabase(t *testing.T) {
+	t.Helper()
 	slow := &slowStore{}
 	b := newBench(t, sqlite(t), benchConfig{slow: slow})
 	c := b.dial(bridge.Start{})
@@ -79,6 +86,11 @@ func TestSlowDatabase(t *testing.T) {
 // the second call knows it, and stands behind it.
 func TestTypedAfterOutage(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTypedAfterOutage)
+}
+
+func testTypedAfterOutage(t *testing.T) {
+	t.Helper()
 	slow := &slowStore{}
 	b := newBench(t, sqlite(t), benchConfig{slow: slow})
 	c := b.dial(bridge.Start{})
@@ -91,7 +103,7 @@ func TestTypedAfterOutage(t *testing.T) {
 		Source: thread.SourceText, Status: thread.StatusCompleted,
 	}}
 	_, err := persistencetest.AppendMessage(b.ctx, b.store, c.key(), typed)
-	must(t, err)
+	testkit.Must(t, err)
 	c = b.dial(bridge.Start{ThreadID: c.ThreadID})
 	var ready struct{ Replayed int }
 	if c.decode(c.next("bridge.ready"), &ready); ready.Replayed != 3 {
@@ -117,6 +129,11 @@ func TestTypedAfterOutage(t *testing.T) {
 // another one, whose record waits like all others.
 func TestRenewalWithoutDatabase(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testRenewalWithoutDatabase)
+}
+
+func testRenewalWithoutDatabase(t *testing.T) {
+	t.Helper()
 	url, slow := persistencetest.SQLiteURL(t), &slowStore{}
 	b := newBench(t, persistencetest.Open(t, url, persistence.Options{}), benchConfig{slow: slow})
 	c := b.dial(bridge.Start{})
@@ -138,13 +155,18 @@ func TestRenewalWithoutDatabase(t *testing.T) {
 // is not refused because of them.
 func TestSlowDatabaseAtSetUp(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testSlowDatabaseAtSetUp)
+}
+
+func testSlowDatabaseAtSetUp(t *testing.T) {
+	t.Helper()
 	slow := &slowStore{}
 	slow.slow.Store(true)
 	b := newBench(t, sqlite(t), benchConfig{slow: slow, simulator: simulator.Config{FaultsFor: func(n int) simulator.Faults {
 		return simulator.Faults{BadAnswer: n < 3}
 	}}})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	must(t, err)
+	testkit.Must(t, err)
 	for range 2 {
 		if _, err := b.try(bridge.Start{ThreadID: thread.ID}); !isCode(err, bridge.CodeUpstreamUnreachable) {
 			t.Errorf("a call with half an answer: %v", err)
@@ -165,6 +187,11 @@ func TestSlowDatabaseAtSetUp(t *testing.T) {
 // database: the thread is free once the database has the call.
 func TestTextAfterSlowCall(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testTextAfterSlowCall)
+}
+
+func testTextAfterSlowCall(t *testing.T) {
+	t.Helper()
 	slow := &slowStore{}
 	b := newBench(t, sqlite(t), benchConfig{slow: slow})
 	c := b.dial(bridge.Start{})

@@ -9,9 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
@@ -19,12 +21,12 @@ import (
 	"voicebridge/thread"
 )
 
-func newUpstream(t *testing.T, url string) *bridge.Realtime {
+// newUpstream returns the driver of an upstream that answers as h does, without a network.
+func newUpstream(t *testing.T, h http.HandlerFunc) *bridge.Realtime {
 	t.Helper()
-	api, err := rtc.New(rtc.Config{Loopback: true})
-	must(t, err)
-	t.Cleanup(func() { _ = api.Close() })
-	return bridge.NewRealtime("openai", api, &realtime.Client{BaseURL: url, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}})
+	n := newNetwork(t, false)
+	client, address := n.serve(t, h)
+	return bridge.NewRealtimeBy("openai", n.offer, &realtime.Client{BaseURL: address, HTTP: client})
 }
 
 // TestLateSession has a client leave before the upstream has answered. A session that the upstream creates all the same
@@ -34,49 +36,53 @@ func TestLateSession(t *testing.T) {
 	for name, ends := range map[string]bool{"it is created": false, "the process ends first": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			asked, answer, hungUp := make(chan struct{}), make(chan struct{}), make(chan string, 1)
-			ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				if strings.HasSuffix(r.URL.Path, "/hangup") {
-					hungUp <- r.URL.Path
-					return
-				}
-				close(asked)
-				<-answer
-				w.Header().Set("Location", "/realtime/calls/rtc_late")
-				w.WriteHeader(http.StatusCreated)
-			}))
-			t.Cleanup(ts.Close)
-			upstream, later := newUpstream(t, ts.URL), make(chan func(<-chan struct{}), 1)
-			ctx, leave := context.WithCancel(t.Context())
-			failed := make(chan error, 1)
-			go func() {
-				_, err := upstream.Dial(ctx, bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
-				failed <- err
-			}()
-			<-asked
-			leave()
-			if err := <-failed; !errors.Is(err, context.Canceled) {
-				t.Errorf("Dial() = %v", err)
-			}
-			ending, want := make(chan struct{}), "/realtime/calls/rtc_late/hangup"
-			if ends {
-				close(ending)
-				defer close(answer)
-				want = ""
-			} else {
-				close(answer)
-			}
-			(<-later)(ending)
-			got := ""
-			select {
-			case got = <-hungUp:
-			default:
-			}
-			if got != want {
-				t.Errorf("hung up %q, want %q", got, want)
-			}
+			synctest.Test(t, func(t *testing.T) { testLateSession(t, ends) })
 		})
+	}
+}
+
+func testLateSession(t *testing.T, ends bool) {
+	t.Helper()
+	asked, answer, hungUp := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	upstream := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if strings.HasSuffix(r.URL.Path, "/hangup") {
+			hungUp <- r.URL.Path
+			return
+		}
+		close(asked)
+		<-answer
+		w.Header().Set("Location", "/realtime/calls/rtc_late")
+		w.WriteHeader(http.StatusCreated)
+	})
+	later := make(chan func(<-chan struct{}), 1)
+	ctx, leave := context.WithCancel(t.Context())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := upstream.Dial(ctx, bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
+		failed <- err
+	}()
+	<-asked
+	leave()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("Dial() = %v", err)
+	}
+	ending, want := make(chan struct{}), "/realtime/calls/rtc_late/hangup"
+	if ends {
+		close(ending)
+		defer close(answer)
+		want = ""
+	} else {
+		close(answer)
+	}
+	(<-later)(ending)
+	got := ""
+	select {
+	case got = <-hungUp:
+	default:
+	}
+	if got != want {
+		t.Errorf("hung up %q, want %q", got, want)
 	}
 }
 
@@ -84,8 +90,13 @@ func TestLateSession(t *testing.T) {
 // that.
 func TestBadAnswerAtOnce(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testBadAnswerAtOnce)
+}
+
+func testBadAnswerAtOnce(t *testing.T) {
+	t.Helper()
 	answer, hungUp := make(chan struct{}), make(chan string, 1)
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		if strings.HasSuffix(r.URL.Path, "/hangup") {
 			<-answer
@@ -94,10 +105,9 @@ func TestBadAnswerAtOnce(t *testing.T) {
 		}
 		w.Header().Set("Location", "/realtime/calls/rtc_bad")
 		w.WriteHeader(http.StatusCreated)
-	}))
-	t.Cleanup(ts.Close)
+	})
 	later := make(chan func(<-chan struct{}), 1)
-	_, err := newUpstream(t, ts.URL).Dial(t.Context(), bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
+	_, err := upstream.Dial(t.Context(), bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
 	close(answer)
 	if !errors.Is(err, realtime.ErrBadAnswer) {
 		t.Errorf("Dial() = %v", err)
@@ -117,13 +127,16 @@ func TestBadAnswerAtOnce(t *testing.T) {
 // are.
 func TestSafetyIdentifier(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testSafetyIdentifier)
+}
+
+func testSafetyIdentifier(t *testing.T) {
+	t.Helper()
 	identifiers := make(chan string, 1)
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		identifiers <- r.Header.Get("OpenAI-Safety-Identifier")
 		w.WriteHeader(http.StatusTooManyRequests)
-	}))
-	t.Cleanup(ts.Close)
-	upstream := newUpstream(t, ts.URL)
+	})
 	ask := func(owner string) string {
 		t.Helper()
 		if _, err := upstream.Dial(t.Context(), bridge.Dial{Owner: owner}); err == nil {
@@ -143,6 +156,11 @@ func TestSafetyIdentifier(t *testing.T) {
 // TestUpstreamAsksToWait passes on how long the upstream asks to wait.
 func TestUpstreamAsksToWait(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testUpstreamAsksToWait)
+}
+
+func testUpstreamAsksToWait(t *testing.T) {
+	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{simulator: simulator.Config{Faults: simulator.Faults{
 		RefuseStatus: http.StatusServiceUnavailable, RefuseHeader: http.Header{"Retry-After": {"7"}},
 	}}})
@@ -158,9 +176,9 @@ func TestNegotiatedUpstream(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	api, err := rtc.New(rtc.Config{Loopback: true, DataChannel: 4})
-	must(t, err)
+	testkit.Must(t, err)
 	sim, err := simulator.New(simulator.Config{})
-	must(t, err)
+	testkit.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- sim.Run(ctx) }()
 	var asked atomic.Value
@@ -169,9 +187,9 @@ func TestNegotiatedUpstream(t *testing.T) {
 		sim.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
-		must(t, api.Close())
+		testkit.Must(t, api.Close())
 		stop()
-		<-ended
+		_, _ = testkit.Receive(t, "the simulator's end", ended)
 		ts.Close()
 	})
 	events := make(chan []byte, 8)
@@ -182,8 +200,9 @@ func TestNegotiatedUpstream(t *testing.T) {
 		Created:  func(string) error { return nil },
 		Handlers: media.Handlers{Message: func(data []byte) { events <- data }},
 	})
-	must(t, err)
-	ev, err := realtime.Decode(<-events)
+	testkit.Must(t, err)
+	first, _ := testkit.Receive(t, "the first event", events)
+	ev, err := realtime.Decode(first)
 	if err != nil || ev.Type != realtime.TypeSessionCreated || asked.Load() != "/v1/realtime/calls?dcid=4" {
 		t.Errorf("%s (%v) after %v", ev.Raw, err, asked.Load())
 	}
