@@ -237,7 +237,7 @@ func (a *Archive) keep(ctx context.Context, t *tape) (size int64, err error) {
 		}
 		defer func() { err = errors.Join(err, file.Close(), os.Remove(file.Name())) }()
 		files[i], out[i] = file, newOgg(file, 1, preSkip)
-		lines[i] = &timeline{put: out[i].put}
+		lines[i] = newTimeline(out[i].put)
 	}
 	for p, ok := t.next(); ok; p, ok = t.next() {
 		if err := lines[p.track].add(p); err != nil {

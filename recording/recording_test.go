@@ -147,7 +147,7 @@ func TestTimeline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got placed
-			line := timeline{put: got.put}
+			line := newTimeline(got.put)
 			sound := tone(t, 440, len(tt.packets))
 			for i, p := range tt.packets {
 				must(t, line.add(taken{at: time.Duration(p.at) * time.Millisecond, Packet: media.Packet{
@@ -165,12 +165,31 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// TestFlooded has a caller send packets of the greatest length much faster than time goes on, whose timestamps jump or do
+// not: the recording does not become longer than the call by more than may be sent faster.
+func TestFlooded(t *testing.T) {
+	t.Parallel()
+	for _, step := range []int{0, 120 * sampleRate / 1000, sampleRate / 4, sampleRate, -sampleRate} {
+		length := 0
+		line := newTimeline(func(_ []byte, samples int) error { length += samples; return nil })
+		for i := range 5000 {
+			must(t, line.add(taken{at: time.Duration(i) * 2 * time.Millisecond, Packet: media.Packet{
+				Source: 1, Sequence: uint16(i), Timestamp: uint32(i * step), Payload: []byte{0xfb, 6, 0}, // 6 frames of 20 ms
+			}}))
+		}
+		must(t, line.finish(10*time.Second))
+		if most := samples(10*time.Second + mostAhead + time.Second); length > most || length < samples(10*time.Second) {
+			t.Errorf("a step of %d: 10 s became %d", step, length/sampleRate)
+		}
+	}
+}
+
 // TestSavedSilence places speech on both sides of silence that was not sent (DTX): by the clock of its source, whatever
 // its packets' delays, and with what a decoder takes for silence between.
 func TestSavedSilence(t *testing.T) {
 	t.Parallel()
 	var got placed
-	line := timeline{put: got.put}
+	line := newTimeline(got.put)
 	sound := tone(t, 440, 120)
 	var sequence uint16
 	send := func(frame, delay int, payload []byte) {
@@ -216,7 +235,7 @@ func TestSavedSilence(t *testing.T) {
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	var got placed
-	line := timeline{put: func(_ []byte, samples int) error { got.length += samples; return nil }}
+	line := newTimeline(func(_ []byte, samples int) error { got.length += samples; return nil })
 	sound := tone(t, 440, 1)[0]
 	const packets = 50 * 3600
 	last := 0
@@ -347,7 +366,7 @@ func TestPause(t *testing.T) {
 		opened, err := openTape(bytes.NewReader(f.bytes()))
 		must(t, err)
 		var got placed
-		line := timeline{put: got.put}
+		line := newTimeline(got.put)
 		for p, ok := opened.next(); ok; p, ok = opened.next() {
 			must(t, line.add(p))
 		}
@@ -607,12 +626,12 @@ func FuzzTape(f *testing.F) {
 		if err != nil {
 			return
 		}
-		line := timeline{put: func(_ []byte, samples int) error {
+		line := newTimeline(func(_ []byte, samples int) error {
 			if samples <= 0 || samples > opus.Longest {
 				t.Fatalf("%d samples", samples)
 			}
 			return nil
-		}}
+		})
 		for p, ok := opened.next(); ok; p, ok = opened.next() {
 			p.at %= time.Hour
 			must(t, line.add(p))

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 )
 
@@ -18,6 +19,8 @@ const (
 	// that is looked at: the least delay of many packets is that of the network, the rest is the clock.
 	maxDrift    = 60 * sampleRate / 1000
 	driftWindow = 500
+	// mostAhead is how much more sound there may be than time has gone on: as much as may be sent faster.
+	mostAhead = time.Minute
 )
 
 // timeline places the packets of one track: within a stretch of sound by the clock of their source, which does not
@@ -28,6 +31,7 @@ type timeline struct {
 	end    int // where the last packet ended, in samples from the start of the recording
 	before []byte
 	queue  []taken
+	came   media.Allowance
 
 	source  uint32
 	known   bool   // there is a source
@@ -36,6 +40,10 @@ type timeline struct {
 	last    uint16 // the sequence number of the last packet
 	delay   int    // the least of the last packets
 	delayed int    // how many they are
+}
+
+func newTimeline(put func(packet []byte, samples int) error) *timeline {
+	return &timeline{put: put, came: media.Allowance{Most: mostAhead}}
 }
 
 // samples returns a time as a number of samples.
@@ -73,7 +81,8 @@ func (t *timeline) finish(length time.Duration) error {
 // place passes a packet on, and before it what fills the gap since the last one.
 func (t *timeline) place(p taken) error {
 	n := opus.Duration(p.Payload)
-	if n == 0 {
+	length := time.Duration(n) * time.Second / sampleRate
+	if n == 0 || t.came.Take(time.Unix(0, 0).Add(p.at), length) < length {
 		return nil
 	}
 	if t.known && p.Source == t.source && int16(p.Sequence-t.last) <= 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -13,7 +14,10 @@ import (
 
 // maxGap is the longest gap in a stream that is filled, by its clock. Opus sends a packet at least every 400 ms while
 // nobody speaks (DTX), of which one may be lost; after a longer gap the stream had stopped, and nothing is missing.
-const maxGap = media.ClockRate
+const maxGap = time.Second
+
+// mostAtOnce is how much more may be filled than time has gone on: a silence in which Opus sends nothing.
+const mostAtOnce = 400 * time.Millisecond
 
 // patience is for how many packets after a lost one a patient Reader waits for it, 200 ms: it may be repeated, even
 // if others were lost with it. It does not wait for what is lost for longer than that at once.
@@ -29,6 +33,7 @@ type Reader struct {
 	sequence uint16
 	next     uint32         // the timestamp that follows what was returned
 	held     []media.Packet // that came before the one that follows what was returned, in order
+	filled   media.Allowance
 
 	decoder   *opus.Decoder  // for Opus
 	resampler *pcm.Resampler // for other formats at another rate; nil if there is none
@@ -36,11 +41,17 @@ type Reader struct {
 }
 
 // NewReader returns a Reader whose samples have the given rate: 8, 16, 24 or 48 kHz.
-func NewReader(rate int) *Reader { return &Reader{rate: rate} }
+func NewReader(rate int) *Reader {
+	return &Reader{rate: rate, filled: media.Allowance{Most: mostAtOnce}}
+}
 
 // NewPatientReader returns a Reader for who does not play the sound: while a packet of Opus is missing that may
 // still come, those behind it wait.
-func NewPatientReader(rate int) *Reader { return &Reader{rate: rate, patient: true} }
+func NewPatientReader(rate int) *Reader {
+	r := NewReader(rate)
+	r.patient = true
+	return r
+}
 
 // Read returns the samples of a packet, with what came to be missing before it, valid until the next call. A packet
 // that waits for another one has none: they follow with that one, or once it has not come. Late packets have none
@@ -102,8 +113,12 @@ func (r *Reader) End() uint32 { return r.next }
 func (r *Reader) take(p *media.Packet) error {
 	step := p.Sequence - r.sequence
 	r.sequence = p.Sequence
-	if gap := p.Timestamp - r.next; gap > 0 && gap <= maxGap {
-		r.fill(r.samples(gap), step > 1, p.Payload)
+	gap := time.Duration(p.Timestamp-r.next) * time.Second / media.ClockRate
+	if gap > maxGap {
+		gap = 0
+	}
+	if gap = r.filled.Take(time.Now(), gap); gap > 0 {
+		r.fill(int(gap*time.Duration(r.rate)/time.Second), step > 1, p.Payload)
 	}
 	before := len(r.out)
 	err := r.decode(p)
@@ -152,9 +167,6 @@ func (r *Reader) decode(p *media.Packet) error {
 	return nil
 }
 
-// samples returns how many samples a time by the stream's clock has.
-func (r *Reader) samples(time uint32) int { return int(time) * r.rate / media.ClockRate }
-
 // fill appends n samples in place of missing ones before a packet, which may have a copy of the last of them. What was
 // heard last fades to silence, whether packets were lost or none were sent: to break off would click.
 func (r *Reader) fill(n int, lost bool, next []byte) {
@@ -168,9 +180,14 @@ func (r *Reader) fill(n int, lost bool, next []byte) {
 	}
 }
 
-// Skip tells the Reader that n samples of silence were put where packets were expected: those are not missing when the
-// stream goes on.
-func (r *Reader) Skip(n int) { r.next += uint32(n * media.ClockRate / r.rate) }
+// Fill returns n samples in the place of packets that were expected, valid until the next call: those are not missing
+// when the stream goes on.
+func (r *Reader) Fill(n int) []int16 {
+	r.out = r.out[:0]
+	r.fill(n, false, nil)
+	r.next += uint32(n * media.ClockRate / r.rate)
+	return r.out
+}
 
 // ToOpus returns a Sink for a side that speaks Opus: packets of Opus pass untouched, others are encoded. As with the
 // sinks of realtime/rtc, of two packets that are encoded at the same time one is dropped, so that no writer waits.

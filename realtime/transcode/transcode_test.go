@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -140,16 +142,19 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, n := NewReader(24000), 0
-			for i, p := range opus.packets {
-				if p = p.Clone(); tt.change(i, &p) {
-					samples, _ := r.Read(&p) // "one broken" has an error
-					n += len(samples)
+			synctest.Test(t, func(t *testing.T) {
+				r, n, began := NewReader(24000), 0, time.Now()
+				for i, p := range opus.packets {
+					if p = p.Clone(); tt.change(i, &p) {
+						time.Sleep(time.Until(began.Add(time.Duration(p.Timestamp) * time.Second / media.ClockRate)))
+						samples, _ := r.Read(&p) // "one broken" has an error
+						n += len(samples)
+					}
 				}
-			}
-			if n != tt.frames*frame {
-				t.Errorf("%d samples are %.1f frames, want %d", n, float64(n)/frame, tt.frames)
-			}
+				if n != tt.frames*frame {
+					t.Errorf("%d samples are %.1f frames, want %d", n, float64(n)/frame, tt.frames)
+				}
+			})
 		})
 	}
 }
@@ -188,16 +193,63 @@ func TestPausesDoNotClick(t *testing.T) {
 	}
 }
 
-// TestSkip fills a gap from outside: it is not filled twice.
-func TestSkip(t *testing.T) {
+// TestFill fills a gap from outside: it is not filled twice, and what was heard last fades and does not sound again.
+func TestFill(t *testing.T) {
 	t.Parallel()
-	packets := tone(media.Format{Rate: 24000}, 40)
-	r := NewReader(24000)
-	n := len(readAll(t, r, packets[:10]))
-	r.Skip(4800) // 200 ms in place of 10 packets
-	n += len(readAll(t, r, packets[20:]))
-	if n != 30*480 {
-		t.Errorf("%d samples", n)
+	for name, packets := range map[string][]media.Packet{
+		"linear": tone(media.Format{Rate: 24000}, 40), "µ-law": tone(media.Format{Rate: 8000, Encoding: pcm.ULaw}, 40), "Opus": spoken(t, 40),
+	} {
+		r := NewReader(24000)
+		n := len(readAll(t, r, packets[:10]))
+		filled := slices.Clone(r.Fill(2400)) // 100 ms in place of 5 packets
+		filled = append(filled, r.Fill(2400)...)
+		n += len(filled) + len(readAll(t, r, packets[20:]))
+		if n != 40*480 {
+			t.Errorf("%s: %d samples", name, n)
+		}
+		if level := pcm.Level(filled[60*24:]); level > -90 {
+			t.Errorf("%s: after 60 ms the silence has %.1f dBFS", name, level)
+		}
+		r = NewReader(24000)
+		readAll(t, r, packets[:10])
+		r.Fill(2400)
+		if gap := readAll(t, r, packets[17:18])[:960]; pcm.Level(gap) > -90 { // 40 ms more than was filled
+			t.Errorf("%s: what goes on after the silence begins with %.1f dBFS", name, pcm.Level(gap))
+		}
+	}
+}
+
+// TestJumps has timestamps jump: what they become is bounded by time, whatever the packets say.
+func TestJumps(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		jump  uint32 // from packet to packet, beside its length
+		every time.Duration
+		most  time.Duration // beside the packets' own sound
+	}{
+		"one second each":  {media.ClockRate, 2 * time.Millisecond, 600*time.Millisecond + mostAtOnce},
+		"half a second":    {media.ClockRate / 2, 2 * time.Millisecond, 600*time.Millisecond + mostAtOnce},
+		"at once":          {media.ClockRate / 10, 0, mostAtOnce},
+		"silence as it is": {19 * media.FrameStep, 400 * time.Millisecond, 300 * 380 * time.Millisecond},
+	} {
+		for _, format := range []media.Format{{}, {Rate: 24000}} {
+			synctest.Test(t, func(t *testing.T) {
+				packets := tone(media.Format{Rate: 24000}, 300)
+				if format == (media.Format{}) {
+					packets = spoken(t, 300)
+				}
+				r, n := NewPatientReader(24000), 0
+				for i := range packets {
+					packets[i].Timestamp += uint32(i) * tt.jump
+					n += len(readAll(t, r, packets[i:i+1]))
+					time.Sleep(tt.every)
+				}
+				filled := time.Duration(n-300*480) * time.Second / 24000
+				if filled > tt.most || filled < tt.most-max(mostAtOnce, tt.every) {
+					t.Errorf("%s, %+v: %s were filled, at most %s may be", name, format, filled, tt.most)
+				}
+			})
+		}
 	}
 }
 

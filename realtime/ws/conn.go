@@ -121,6 +121,8 @@ func (c *Conn) TrySend(data []byte) bool {
 	case realtime.TypeOutputBufferClear: // what is not played yet is here
 		c.stop(true)
 		return true
+	case realtime.TypeInputCommit, realtime.TypeInputClear:
+		c.in.flush()
 	case realtime.TypeItemTruncate:
 		all, found := c.play.truncate(ev.ItemID)
 		c.mu.Lock()

@@ -48,6 +48,13 @@ func (in *input) write(p *media.Packet) error {
 	return err
 }
 
+// flush sends the packets that wait for another one: what follows must not overtake them.
+func (in *input) flush() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.read(in.reader.Flush())
+}
+
 // read sends what the reader has returned: with a packet what was missing before it, or waited for it.
 func (in *input) read(samples []int16) {
 	ahead := time.Duration(int32(in.reader.End()-in.stream.stamp)) * time.Second / media.ClockRate
@@ -88,9 +95,8 @@ func (in *input) fill(now time.Time) bool {
 	}
 	due := min(now.Sub(in.stream.arrived)-in.wait, silenceFor)
 	for ; in.filled+longestAppend <= due; in.filled += longestAppend {
-		samples := make([]int16, in.format.Rate/int(time.Second/longestAppend))
+		samples := in.reader.Fill(in.format.Rate / int(time.Second/longestAppend))
 		in.send(samples, in.stream.at+in.wait+in.filled+longestAppend)
-		in.reader.Skip(len(samples))
 	}
 	return true
 }

@@ -21,6 +21,7 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -691,6 +692,38 @@ func TestPausingCaller(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestCommitWaits commits, or clears, while packets wait for a lost one: they come before that.
+func TestCommitWaits(t *testing.T) {
+	t.Parallel()
+	encoder, err := opus.NewEncoder(24000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet, err := encoder.Encode(make([]int16, 480))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{realtime.TypeInputCommit, realtime.TypeInputClear} {
+		inCall(t, Profile{}, func(t *testing.T, c *call) {
+			for i := range 10 {
+				if i == 5 {
+					continue // lost
+				}
+				p := media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: packet}
+				if err := c.Conn.WriteAudio(&p); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c.TrySend(fmt.Appendf(nil, `{"type":%q}`, kind))
+			pass(time.Second)
+			told := c.up.told()
+			if n := len(bytes.Join(appends(t, told), nil)); n != 10*960 || told[len(told)-1].Type != kind {
+				t.Errorf("%d bytes of 200 ms, the last event is %s", n, told[len(told)-1].Type)
+			}
 		})
 	}
 }
