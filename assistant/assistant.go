@@ -26,14 +26,14 @@ type Assistant struct {
 	Voice   Voice   `json:"voice,omitzero" doc:"Of calls"`
 	Text    Text    `json:"text,omitzero" doc:"Of typed messages"`
 	Tools   Tools   `json:"tools,omitzero" doc:"Names of tools, and patterns such as files__*"`
-	History History `json:"history,omitzero" doc:"How much of a thread models see"`
+	History History `json:"history,omitzero" doc:"How much of a thread models see. Those of a shared assistant only lower the server's for others who use it"`
 	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
 
 	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
 	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
 
-	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it"`
-	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's"`
+	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it; not those of others who use it"`
+	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads"`
 	Extract       json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`
 	Shared        bool            `json:"shared,omitempty" doc:"Whether other owners may use it, and see it"`
 
@@ -88,13 +88,27 @@ func (a *Assistant) Shown() Assistant {
 // Fixed reports whether the operator has made it: then it may widen the server's limits.
 func (a *Assistant) Fixed() bool { return a.Owner == "" }
 
+// Lent reports whether it is another owner's than the thread's: then it says how it answers, and may ask for less than
+// the server has. It neither records and deletes what the thread's owner says nor raises what that costs.
+func (a *Assistant) Lent() bool { return a.ReadOnly && !a.Fixed() }
+
+// Records reports whether it wants calls to be recorded.
+func (a *Assistant) Records() bool { return a.Recording != nil && *a.Recording && !a.Lent() }
+
+// Set gives one of the server's numbers the assistant's own value, if there is one.
+func (a *Assistant) Set(server, own *int) {
+	if own != nil && (!a.Lent() || *own < *server) {
+		*server = *own
+	}
+}
+
 // MaxRetentionDays is the most of RetentionDays.
 const MaxRetentionDays = 36_500
 
 // Retention returns how many days its threads are kept, where the server keeps threads for so many; 0: forever.
 func (a *Assistant) Retention(server int) int {
 	switch own := a.RetentionDays; {
-	case own == nil:
+	case own == nil || a.Lent():
 		return server
 	case a.Fixed() || server == 0:
 		return *own

@@ -226,9 +226,7 @@ func (c Config) with(a assistant.Assistant) *Config {
 	if v.TurnDetection != nil {
 		s.TurnDetection = *v.TurnDetection
 	}
-	if n := a.History.ReplayMessages; n != nil {
-		c.ReplayMessages = *n
-	}
+	a.Set(&c.ReplayMessages, a.History.ReplayMessages)
 	longest := narrowed(a.Fixed(), float64(c.MaxDuration), a.Limits.MaxMinutes, float64(time.Minute))
 	c.MaxDuration = time.Duration(longest)
 	c.Idle = time.Duration(narrowed(a.Fixed(), float64(c.Idle), a.Limits.IdleMinutes, float64(time.Minute)))

@@ -410,7 +410,7 @@ func (s *setup) state(now time.Time) *session.State {
 // claim to have one.
 func (s *setup) beginRecording() {
 	c := s.call
-	wanted := s.start.Record || c.assistant.Recording != nil && *c.assistant.Recording
+	wanted := s.start.Record || c.assistant.Records()
 	if !wanted || s.calls.cfg.Record == nil {
 		return
 	}

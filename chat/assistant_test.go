@@ -82,6 +82,31 @@ func TestAssistantsOfTurns(t *testing.T) {
 	}
 }
 
+// TestCostOfALentAssistant has one that wants more than the server gives: it gets that in its owner's threads alone.
+func TestCostOfALentAssistant(t *testing.T) {
+	t.Parallel()
+	for owner, want := range map[string][2]int{"anna": {9000, 3}, "eve": {500, 1}} {
+		provider := deltas(says("one"), says("two"))
+		store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+		b := start(t, store, chat.Config{
+			Providers: []llm.Provider{provider}, NoTitles: true, Settings: chat.Settings{MaxTokens: 500},
+			History: chat.HistoryConfig{MaxTurns: 1},
+		})
+		a, err := assistant.Parse([]byte(`{"id":"desk","name":"Desk","shared":true,"text":{"max_tokens":9000},"history":{"max_turns":50}}`))
+		must(t, err)
+		_, err = store.Assistants.Create(t.Context(), owner, a, true)
+		must(t, err)
+		_, err = store.SetAssistant(t.Context(), b.key, assistant.Ref{Owner: owner, ID: "desk"}, nil)
+		must(t, err)
+		b.say("First")
+		b.say("Second")
+		all := provider.seen()
+		if got := all[len(all)-1]; got.MaxTokens != want[0] || len(got.Messages) != want[1] {
+			t.Errorf("with that of %s: %d tokens after %d messages, want %v", owner, got.MaxTokens, len(got.Messages), want)
+		}
+	}
+}
+
 // TestApprovalsOfAssistants has a tool that only an assistant wants to be approved. Its limit of an answer holds as it is, tools or not.
 func TestApprovalsOfAssistants(t *testing.T) {
 	t.Parallel()

@@ -73,8 +73,11 @@ func (t *Turn) prepare(ctx context.Context) error {
 	if !model.accepts.NoTools || model.request.NeedsTools {
 		model.request.Tools = offered(registry)
 	}
-	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, t.cfg.assistant.Text.MaxTokens,
-		answerTokens(t.cfg.MaxTokens, registry.Len() > 0))
+	most := answerTokens(t.cfg.MaxTokens, registry.Len() > 0)
+	if own := t.cfg.assistant.Text.MaxTokens; own > 0 {
+		t.cfg.assistant.Set(&most, &own)
+	}
+	model.request.MaxTokens = cmp.Or(model.request.MaxTokens, most)
 	t.assemble(model, registry, left)
 	return nil
 }

@@ -298,9 +298,7 @@ func (c *Config) with(a assistant.Assistant) *Config {
 		{&out.History.MaxTurns, a.History.MaxTurns}, {&out.History.MaxTokens, a.History.MaxTokens},
 		{&out.History.TrimChunkTokens, a.History.TrimChunkTokens}, {&out.MaxToolRounds, a.History.MaxToolRounds},
 	} {
-		if n.own != nil {
-			*n.to = *n.own
-		}
+		a.Set(n.to, n.own)
 	}
 	out.History = out.History.withDefaults()
 	out.ApproveTools = out.ApproveTools.With(a.Tools.Approve)

@@ -1,9 +1,9 @@
 -- name: GetAssistant :one
 SELECT * FROM assistants WHERE owner = @owner AND id = @id;
 
--- GetSharedAssistant finds the one that was shared first.
+-- GetSharedAssistant finds the one that has been shared for the longest time.
 -- name: GetSharedAssistant :one
-SELECT * FROM assistants WHERE id = @id AND shared ORDER BY created_at, owner LIMIT 1;
+SELECT * FROM assistants WHERE id = @id AND shared ORDER BY coalesce(shared_at, created_at), owner LIMIT 1;
 
 -- name: CountAssistants :one
 SELECT count(*) FROM assistants WHERE owner = @owner;
@@ -13,9 +13,10 @@ INSERT INTO assistants (owner, id, shared, data, secret, created_at, updated_at)
 VALUES (@owner, @id, @shared, @data, @secret, @created_at, @created_at)
 ON CONFLICT (owner, id) DO NOTHING;
 
--- ChangeAssistant changes nothing if it has been changed since it was read.
+-- ChangeAssistant changes nothing if it has been changed since it was read. While it is private, shared_at moves on.
 -- name: ChangeAssistant :execrows
-UPDATE assistants SET shared = @shared, data = @data, updated_at = @updated_at
+UPDATE assistants SET shared = @shared, data = @data, updated_at = @updated_at,
+    shared_at = CASE WHEN shared THEN shared_at ELSE @updated_at END
 WHERE owner = @owner AND id = @id AND updated_at = @read_at;
 
 -- name: DeleteAssistant :execrows

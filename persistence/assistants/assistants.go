@@ -129,8 +129,8 @@ func fromShort(r pgdb.ListAssistantsForRow, owner string) assistant.Assistant {
 	return shownTo(a, owner)
 }
 
-// Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that was
-// shared first. If there is none, the error is persistence.ErrNotFound.
+// Find returns the assistant that an owner means by an id: the operator's, else the owner's, else the one that has
+// been shared for the longest time. If there is none, the error is persistence.ErrNotFound.
 func (s *Store) Find(ctx context.Context, owner, id string) (assistant.Assistant, error) {
 	if i := slices.IndexFunc(s.fixed, func(a assistant.Assistant) bool { return a.ID == id }); i >= 0 {
 		return shownTo(s.fixed[i], owner), nil
@@ -189,10 +189,16 @@ func (s *Store) Of(ctx context.Context, key thread.Key) (assistant.Assistant, er
 	if errors.Is(err, database.ErrNotFound) {
 		return assistant.Assistant{}, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(row.Variables, &a.Values)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	if a.Lent() && a.UpdatedAt.After(row.CreatedAt.Time) { // its addresses may be others than those that were chosen
+		a.Tools.Approve = slices.Clone(a.Tools.Approve)
+		for _, t := range a.HTTPTools {
+			a.Tools.Approve = append(a.Tools.Approve, t.Name)
+		}
+	}
+	return a, json.Unmarshal(row.Variables, &a.Values)
 }
 
 // Retaining returns the ids of the assistants, the operator's and all owners', that say how long their threads are

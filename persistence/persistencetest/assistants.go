@@ -110,6 +110,38 @@ func (s suite) assistantsOfThreads(t *testing.T) {
 	wantErr(t, "Of() of a stranger", errOf(room.Of(ctx, stranger)), persistence.ErrNotFound)
 }
 
+// assistantLent has an owner change an assistant that another owner's thread uses: its addresses may not be those that
+// were chosen, so they are asked for. What it says of a thread's cost and its recording does not hold there.
+func (s suite) assistantLent(t *testing.T) {
+	b, ctx := s.setup(t), t.Context()
+	room, ref := b.store.Assistants, assistant.Ref{Owner: "eve", ID: "desk"}
+	yes := true
+	desk := assistant.Assistant{ID: "desk", Name: "Desk", Shared: true, Recording: &yes, HTTPTools: []assistant.HTTPTool{{Name: "look", URL: "https://a.example"}}}
+	must(t, errOf(room.Create(ctx, "eve", desk, true)))
+	use := func(owner string) thread.Key {
+		key := newThread(t, b.store, owner)
+		must(t, errOf(b.store.SetAssistant(ctx, key, ref, nil)))
+		return key
+	}
+	want := func(when string, key thread.Key, approve string, records bool) {
+		t.Helper()
+		a, err := room.Of(ctx, key)
+		if got := strings.Join(a.Tools.Approve, " "); err != nil || got != approve || a.Records() != records {
+			t.Errorf("%s, the assistant of %s's thread asks for %q, records: %v, %v", when, key.Owner, got, a.Records(), err)
+		}
+	}
+	own, lent := use("eve"), use("anna")
+	want("as it was chosen", own, "", true)
+	want("as it was chosen", lent, "", false)
+	must(t, errOf(room.Change(ctx, "eve", "desk", func(a assistant.Assistant) (assistant.Assistant, error) {
+		a.HTTPTools = append(a.HTTPTools, assistant.HTTPTool{Name: "send", URL: "https://b.example"})
+		return a, nil
+	})))
+	want("with another address", own, "", true)
+	want("with another address", lent, "look send", false)
+	want("chosen after that", use("anna"), "", false)
+}
+
 // assistantChanges has many changes at once, of which none is lost.
 func (s suite) assistantChanges(t *testing.T) {
 	b := s.setup(t)
@@ -179,6 +211,19 @@ func (s suite) assistantHands(t *testing.T) {
 	must(t, errOf(room.Change(ctx, "bert", "desk", withdraw)))
 	create("anna", "desk", false)
 	want("once it is shared again", map[string]string{"shared": "bert"})
+	create("fred", "tours", false)
+	create("eve", "tours", true)
+	must(t, errOf(room.Change(ctx, "fred", "tours", withdraw)))
+	listed, _, err := room.List(ctx, "anna", "", 10)
+	must(t, err)
+	for _, a := range listed {
+		if a.ID == "tours" && a.Owner != "eve" {
+			t.Errorf("that of %q is listed, which was made first and shared last", a.Owner)
+		}
+	}
+	if a, err := room.Find(ctx, "anna", "tours"); err != nil || a.Owner != "eve" {
+		t.Errorf("that of %q was made first and shared last, %v", a.Owner, err)
+	}
 	must(t, room.EraseOwner(ctx, "bert"))
 	want("once its owner is erased", map[string]string{"shared": ""})
 	if rows := Rows(t, url, "SELECT count(*) FROM threads WHERE assistant_owner = 'bert'"); rows[0][0] != "0" {

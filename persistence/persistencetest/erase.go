@@ -252,7 +252,7 @@ func (s suite) expire(t *testing.T) {
 }
 
 // retention: threads of an assistant are kept as long as it says. That of the operator's is not changed by anything;
-// that of an owner's is at most the server's.
+// that of an owner's is at most the server's, and does not reach into the threads of others who use it.
 func (s suite) retention(t *testing.T) {
 	url, ctx := s.newURL(t), t.Context()
 	store := Open(t, url, persistence.Options{Assistants: []assistant.Assistant{
@@ -261,12 +261,16 @@ func (s suite) retention(t *testing.T) {
 	for id, days := range map[string]int{"mine": 5, "mine-long": 40, "mine-ever": 0} {
 		must(t, errOf(store.Assistants.Create(ctx, "anna", assistant.Assistant{ID: id, Name: id, RetentionDays: &days}, true)))
 	}
+	must(t, errOf(store.Assistants.Create(ctx, "dora", assistant.Assistant{ID: "mine-lent", Name: "Dora's", RetentionDays: new(1), Shared: true}, true)))
 	must(t, errOf(store.Assistants.Create(ctx, "bert", assistant.Assistant{ID: "mine", Name: "Bert's", RetentionDays: new(8)}, true)))
 	names := map[thread.Key]string{}
-	for _, owned := range [][2]string{{"anna", ""}, {"anna", "ever"}, {"anna", "long"}, {"anna", "short"}, {"anna", "mine"}, {"bert", "mine"}, {"anna", "mine-long"}, {"anna", "mine-ever"}} {
+	for _, owned := range [][2]string{{"anna", ""}, {"anna", "ever"}, {"anna", "long"}, {"anna", "short"}, {"anna", "mine"}, {"bert", "mine"}, {"anna", "mine-long"}, {"anna", "mine-ever"}, {"carl", "mine-lent"}, {"dora", "mine-lent"}} {
 		key := newThread(t, store, owned[0])
 		ref := assistant.Ref{Owner: owned[0], ID: owned[1]}
-		if !strings.HasPrefix(ref.ID, "mine") {
+		switch {
+		case ref.ID == "mine-lent":
+			ref.Owner = "dora"
+		case !strings.HasPrefix(ref.ID, "mine"):
 			ref.Owner = "" // the operator's
 		}
 		must(t, errOf(store.SetAssistant(ctx, key, ref, nil)))
@@ -277,8 +281,8 @@ func (s suite) retention(t *testing.T) {
 		after, days int
 		gone        string // in the order of their names
 	}{
-		{2, 10, ""}, {4, 10, "anna short"}, {6, 10, "anna mine"}, {9, 10, "bert mine"}, {30, 0, ""},
-		{11, 10, "anna, anna mine-ever, anna mine-long"}, {51, 10, "anna long"}, {30_000, 10, ""},
+		{2, 10, "dora mine-lent"}, {4, 10, "anna short"}, {6, 10, "anna mine"}, {9, 10, "bert mine"}, {30, 0, ""},
+		{11, 10, "anna, anna mine-ever, anna mine-long, carl mine-lent"}, {51, 10, "anna long"}, {30_000, 10, ""},
 	} {
 		n, err := store.Expire(ctx, begun.AddDate(0, 0, step.after).Add(time.Hour), step.days)
 		must(t, err)

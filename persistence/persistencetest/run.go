@@ -12,7 +12,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 	tests := map[string]func(*testing.T){
 		"access tokens": s.accessTokens,
 		"tool pins":     s.toolPins,
-		"assistants":    s.assistants, "assistants of threads": s.assistantsOfThreads, "assistant changes": s.assistantChanges,
+		"assistants":    s.assistants, "assistant lent": s.assistantLent, "assistants of threads": s.assistantsOfThreads, "assistant changes": s.assistantChanges,
 		"assistant hands": s.assistantHands, "assistant pages": s.assistantPages, "erase owner": s.eraseOwner, "hook bytes": s.hookBytes, "extractions of several": s.extractionsOfSeveral,
 		"recordings":  s.recordings,
 		"extractions": s.extractions, "recover extractions": s.recoverExtractions,

@@ -12,7 +12,8 @@ import (
 )
 
 const changeAssistant = `-- name: ChangeAssistant :execrows
-UPDATE assistants SET shared = $1, data = $2, updated_at = $3
+UPDATE assistants SET shared = $1, data = $2, updated_at = $3,
+    shared_at = CASE WHEN shared THEN shared_at ELSE $3 END
 WHERE owner = $4 AND id = $5 AND updated_at = $6
 `
 
@@ -25,7 +26,7 @@ type ChangeAssistantParams struct {
 	ReadAt    dbtype.Time
 }
 
-// ChangeAssistant changes nothing if it has been changed since it was read.
+// ChangeAssistant changes nothing if it has been changed since it was read. While it is private, shared_at moves on.
 func (q *Queries) ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error) {
 	result, err := q.db.Exec(ctx, changeAssistant,
 		arg.Shared,
@@ -65,7 +66,7 @@ func (q *Queries) DeleteAssistant(ctx context.Context, owner string, iD string) 
 }
 
 const getAssistant = `-- name: GetAssistant :one
-SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE owner = $1 AND id = $2
+SELECT owner, id, shared, data, secret, created_at, updated_at, shared_at FROM assistants WHERE owner = $1 AND id = $2
 `
 
 func (q *Queries) GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error) {
@@ -79,15 +80,16 @@ func (q *Queries) GetAssistant(ctx context.Context, owner string, iD string) (As
 		&i.Secret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SharedAt,
 	)
 	return i, err
 }
 
 const getSharedAssistant = `-- name: GetSharedAssistant :one
-SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE id = $1 AND shared ORDER BY created_at, owner LIMIT 1
+SELECT owner, id, shared, data, secret, created_at, updated_at, shared_at FROM assistants WHERE id = $1 AND shared ORDER BY coalesce(shared_at, created_at), owner LIMIT 1
 `
 
-// GetSharedAssistant finds the one that was shared first.
+// GetSharedAssistant finds the one that has been shared for the longest time.
 func (q *Queries) GetSharedAssistant(ctx context.Context, id string) (Assistant, error) {
 	row := q.db.QueryRow(ctx, getSharedAssistant, id)
 	var i Assistant
@@ -99,6 +101,7 @@ func (q *Queries) GetSharedAssistant(ctx context.Context, id string) (Assistant,
 		&i.Secret,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+		&i.SharedAt,
 	)
 	return i, err
 }
@@ -137,7 +140,7 @@ const listAssistantsFor = `-- name: ListAssistantsFor :many
 SELECT a.owner, a.id, a.shared, CAST(a.data - ARRAY['instructions', 'greeting', 'variables', 'tools', 'mcp_servers', 'http_tools', 'extract'] AS text) AS data, a.created_at, a.updated_at
 FROM assistants AS a
 WHERE a.shared AND a.owner <> $1 AND (a.created_at, a.owner, a.id) > ($2, CAST($3 AS text), CAST($4 AS text))
-    AND NOT EXISTS (SELECT 1 FROM assistants AS b WHERE b.id = a.id AND (b.owner = $1 OR b.shared AND (b.created_at, b.owner) < (a.created_at, a.owner)))
+    AND NOT EXISTS (SELECT 1 FROM assistants AS b WHERE b.id = a.id AND (b.owner = $1 OR b.shared AND (coalesce(b.shared_at, b.created_at), b.owner) < (coalesce(a.shared_at, a.created_at), a.owner)))
 ORDER BY a.created_at, a.owner, a.id
 LIMIT CAST($5 AS bigint)
 `
@@ -159,7 +162,7 @@ type ListAssistantsForRow struct {
 	UpdatedAt dbtype.Time
 }
 
-// ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
+// ListAssistantsFor lists those that others share, after one of them: of several with an id the one that was shared first, and not if the owner has one.
 func (q *Queries) ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error) {
 	rows, err := q.db.Query(ctx, listAssistantsFor,
 		arg.Owner,
@@ -236,7 +239,7 @@ func (q *Queries) ListAssistantsOf(ctx context.Context, owner string) ([]ListAss
 }
 
 const listRetaining = `-- name: ListRetaining :many
-SELECT owner, id, shared, data, secret, created_at, updated_at FROM assistants WHERE CAST(data AS text) LIKE '%"retention_days"%'
+SELECT owner, id, shared, data, secret, created_at, updated_at, shared_at FROM assistants WHERE CAST(data AS text) LIKE '%"retention_days"%'
 `
 
 // ListRetaining lists the assistants that say how long their threads are kept.
@@ -257,6 +260,7 @@ func (q *Queries) ListRetaining(ctx context.Context) ([]Assistant, error) {
 			&i.Secret,
 			&i.CreatedAt,
 			&i.UpdatedAt,
+			&i.SharedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ type Querier interface {
 	BeginRate(ctx context.Context, name string, now int64) error
 	// CallTotals sums what the models of a call used.
 	CallTotals(ctx context.Context, threadID string, callID string) (CallTotalsRow, error)
-	// ChangeAssistant changes nothing if it has been changed since it was read.
+	// ChangeAssistant changes nothing if it has been changed since it was read. While it is private, shared_at moves on.
 	ChangeAssistant(ctx context.Context, arg ChangeAssistantParams) (int64, error)
 	ChangeHook(ctx context.Context, arg ChangeHookParams) (int64, error)
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
@@ -171,7 +171,7 @@ type Querier interface {
 	GetRate(ctx context.Context, name string) (int64, error)
 	GetRecording(ctx context.Context, callID string, owner string) (Recording, error)
 	GetShare(ctx context.Context, threadID string, owner string) (string, error)
-	// GetSharedAssistant finds the one that was shared first.
+	// GetSharedAssistant finds the one that has been shared for the longest time.
 	GetSharedAssistant(ctx context.Context, id string) (Assistant, error)
 	GetSharedSecret(ctx context.Context, name string) (SharedSecret, error)
 	GetTextSession(ctx context.Context, threadID string, owner string) (TextSession, error)
@@ -210,7 +210,7 @@ type Querier interface {
 	LeaveAssistantsOfCalls(ctx context.Context, owner string) error
 	LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD string) error
 	LegHungUp(ctx context.Context, hungUpAt *dbtype.Time, callID string, generation int64) error
-	// ListAssistantsFor lists those that others share, after one of them: of several with an id the first, and not if the owner has one.
+	// ListAssistantsFor lists those that others share, after one of them: of several with an id the one that was shared first, and not if the owner has one.
 	ListAssistantsFor(ctx context.Context, arg ListAssistantsForParams) ([]ListAssistantsForRow, error)
 	// ListAssistantsOf lists those of an owner, without what is long in them.
 	ListAssistantsOf(ctx context.Context, owner string) ([]ListAssistantsOfRow, error)

@@ -25,6 +25,7 @@ type Assistant struct {
 	Secret    string
 	CreatedAt dbtype.Time
 	UpdatedAt dbtype.Time
+	SharedAt  *dbtype.Time
 }
 
 type Call struct {
