@@ -64,7 +64,7 @@ export interface Assistant {
   /** For people who choose one */ description?: string;
   /** A JSON schema of an object: what the text model is to find in a call once it has ended */ extract?: Record<string, unknown>;
   /** What the model says first in a call on an empty thread. Variables are replaced */ greeting?: string;
-  /** How much of a thread models see */ history?: {
+  /** How much of a thread models see. Those of a shared assistant only lower the server's for others who use it */ history?: {
     /** How many tokens of them */ max_tokens?: number;
     /** Of a typed turn */ max_tool_rounds?: number;
     /** How many turns a typed one sees */ max_turns?: number;
@@ -89,8 +89,8 @@ export interface Assistant {
   /** The MCP servers whose tools it has; an empty list: none */ mcp_servers?: string[];
   /** What people call it */ name: string;
   /** It is the operator's or another owner's */ read_only?: boolean;
-  /** Whether calls are recorded, where the server permits it */ recording?: boolean;
-  /** How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's */ retention_days?: number;
+  /** Whether calls are recorded, where the server permits it; not those of others who use it */ recording?: boolean;
+  /** How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads */ retention_days?: number;
   /** Whether other owners may use it, and see it */ shared?: boolean;
   /** Of typed messages */ text?: {
     /** Of an answer */ max_tokens?: number;
