@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -192,7 +193,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	var run struct {
 		ToolCallID string `json:"tool_call_id"`
 	}
-	must(t, json.Unmarshal(progress.Raw, &run))
+	testkit.Must(t, json.Unmarshal(progress.Raw, &run))
 	c.put(`{"type":"bridge.tool.cancel","tool_call_id":%q}`, run.ToolCallID)
 	c.toolEvent("failed", "The user cancelled this tool call.")
 	c.say("And now?")
@@ -214,7 +215,7 @@ func TestAskAgentIsBusy(t *testing.T) {
 	c.hangUp()
 	r.untilSaved(c)
 	wantRows(t, r, "SELECT status, count(*) FROM tool_calls GROUP BY status ORDER BY status", "cancelled | 2", "done | 1", "failed | 1")
-	eventually(t, "the agent's second story", func() bool {
+	testkit.Eventually(t, "the agent's second story", func() bool {
 		told := slices.DeleteFunc(r.script(t, c.thread), func(line string) bool {
 			return !strings.HasPrefix(line, "assistant text completed: Let me tell you how a message travels.")
 		})

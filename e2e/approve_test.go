@@ -11,6 +11,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -45,8 +46,7 @@ func followOwner(t *testing.T, url string) *follower {
 
 func follow(t *testing.T, url string) *follower {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
+	ctx := testkit.Context(t, "events of "+url)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	conn, res, err := websocket.Dial(ctx, strings.Replace(url, "http://", "ws://", 1), &websocket.DialOptions{HTTPClient: client})
 	if err != nil {
@@ -110,7 +110,7 @@ func (f *follower) next(kind string, v any) {
 // event returns the next event; the test waits for one that is so named.
 func (f *follower) event(wanted string) (e persistence.Event) {
 	f.t.Helper()
-	data, ok := <-f.messages
+	data, ok := testkit.Receive(f.t, wanted, f.messages)
 	if !ok {
 		f.t.Fatalf("no %s: %v", wanted, f.lost)
 	}
@@ -138,7 +138,7 @@ func (f *follower) question() questionEvent {
 func (f *follower) answer(q questionEvent, verb string) {
 	f.t.Helper()
 	text := fmt.Sprintf(`{"type":"bridge.tool.%s","tool_call_id":%q,"nonce":%q}`, verb, q.ToolCallID, q.Nonce)
-	must(f.t, f.conn.Write(f.ctx, websocket.MessageText, []byte(text)))
+	testkit.Must(f.t, f.conn.Write(f.ctx, websocket.MessageText, []byte(text)))
 }
 
 // typedAnswer is the response to a posted message.
@@ -207,7 +207,7 @@ func TestApproveByType(t *testing.T) {
 				f.answer(q, verb)
 				var closed struct{ Approved bool }
 				f.next("bridge.tool.approval_closed", &closed)
-				a := <-answered
+				a, _ := testkit.Receive(t, "the answer to the typed message", answered)
 				want := `"chartType":"pie"`
 				if verb == "deny" {
 					want = "The user refused this tool call."
@@ -237,7 +237,7 @@ func TestCrashWhileAsking(t *testing.T) {
 	answered := say(t, first.url, id, "call create_pie_chart "+pieArguments)
 	q := f.question()
 	first.kill()
-	<-answered
+	testkit.Receive(t, "the end of the request", answered)
 	second := launch(t, environ, "serve")
 	rows := persistencetest.Rows(t, database, "SELECT c.status, c.error, a.outcome FROM approvals a JOIN tool_calls c ON c.id = a.id")
 	if got := fmt.Sprint(rows); got != "[[failed process ended process_ended]]" {
@@ -275,7 +275,7 @@ func TestApproveInACallBySocket(t *testing.T) {
 			for _, verb := range []string{"approve", "deny"} {
 				call.say(chartPlease)
 				var same questionEvent
-				must(t, json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &same))
+				testkit.Must(t, json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &same))
 				q := f.question()
 				if fmt.Sprint(q) != fmt.Sprint(same) || q.Nonce == "" {
 					t.Errorf("the thread is asked %+v, the call %+v", q, same)

@@ -17,10 +17,9 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
-)
 
-// patience is how long a test waits for an event that must come.
-const patience = 2 * time.Minute
+	"voicebridge/internal/testkit"
+)
 
 // browserPlaces is how many tests may have tabs at once: each decodes and plays media in real
 // time.
@@ -76,7 +75,7 @@ func startBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *chromium 
 		chromedp.ExecPath(findBrowser(t)),
 		chromedp.NoSandbox, // CI runs as root or in a container
 		chromedp.DisableGPU,
-		chromedp.WSURLReadTimeout(patience), // to start it takes long on a busy machine
+		chromedp.WSURLReadTimeout(testkit.Patience), // to start it takes long on a busy machine
 		chromedp.WindowSize(1280, 800),
 		// Machines without a network have only loopback.
 		chromedp.Flag("allow-loopback-in-peer-connection", true),
@@ -259,14 +258,14 @@ func insistent(step chromedp.Action[chromedp.Void]) chromedp.Action[chromedp.Voi
 	}
 }
 
-// run takes longer than patience only if the browser does not respond.
+// run ends a test whose browser does not respond. A page's own waits end earlier.
 func run[T any](t *testing.T, p *tab, what string, a chromedp.Action[T]) T {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience+10*time.Second)
+	ctx, cancel := context.WithTimeoutCause(p.ctx, 2*testkit.Patience, fmt.Errorf("waited in vain for: %s", what))
 	defer cancel()
 	v, err := chromedp.Run(ctx, a)
 	if err != nil {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: %v (%v)", what, err, context.Cause(ctx))
 	}
 	return v
 }
@@ -366,24 +365,23 @@ func (p *tab) until(t *testing.T, what, expression string) {
 	}
 }
 
-// watching is an expression that becomes whether another one became true in time. To look costs the browser a layout, so it
-// looks less often the longer it waits.
+// watching is an expression that becomes whether another one became true in time, which is that of the pauses between two
+// looks: a browser that is held up waits longer. To look costs it a layout, so it looks less often the longer it waits.
 func watching(expression string) string {
 	return fmt.Sprintf(`new Promise((done, failed) => {
-		const end = performance.now() + %d;
-		let pause = 20;
+		let pause = 20, left = %d;
 		const look = async () => {
 			try {
 				if (await (%s)) return done(true);
 			} catch (thrown) {
 				return failed(thrown);
 			}
-			if (performance.now() > end) return done(false);
+			if ((left -= pause) < 0) return done(false);
 			setTimeout(look, pause);
 			pause = Math.min(1.5 * pause, 160);
 		};
 		void look();
-	})`, patience.Milliseconds(), expression)
+	})`, testkit.Patience.Milliseconds(), expression)
 }
 
 // untilMessage waits for a saved message that contains the words; want is its role, its

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
@@ -122,7 +123,8 @@ func (c *caller) WriteAudio(p *media.Packet) error {
 // until waits until ok, called with c.mu held, returns true.
 func (c *caller) until(what string, ok func() bool) {
 	c.t.Helper()
-	limit := time.After(patience)
+	out, stop := testkit.Limit()
+	defer stop()
 	for {
 		c.mu.Lock()
 		done, changed, closed := ok(), c.changed, c.closed
@@ -135,7 +137,7 @@ func (c *caller) until(what string, ok func() bool) {
 		}
 		select {
 		case <-changed:
-		case <-limit:
+		case <-out:
 			c.t.Fatalf("no %s; events:\n%s", what, c.tail())
 		}
 	}
@@ -367,12 +369,12 @@ const goodbye = `"closed"`
 func newCallProcess(t *testing.T, c *caller) (offer string) {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	testkit.Must(t, err)
 	cmd := command(t, self, []string{actsAs + "=" + asCaller})
 	cmd.Stderr = t.Output()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	must(t, errors.Join(errIn, errOut, cmd.Start()))
+	testkit.Must(t, errors.Join(errIn, errOut, cmd.Start()))
 	p := &callProcess{signal: func(s syscall.Signal) error { return cmd.Process.Signal(s) }, lines: bufio.NewReader(out)}
 	c.process = p
 	c.send = func(data []byte) error {

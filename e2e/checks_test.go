@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -94,7 +95,7 @@ func (r *rig) wantLeft(c *caller, reason string) {
 // before. On a slow machine that is after the call is over: the spool has it until then.
 func (r *rig) untilSaved(c *caller) {
 	c.t.Helper()
-	eventually(c.t, "the end of the call in the database", func() bool {
+	testkit.Eventually(c.t, "the end of the call in the database", func() bool {
 		return len(r.rows(c.t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NOT NULL", c.id))) == 1
 	})
 }
@@ -113,11 +114,7 @@ func (r *rig) upstream(t *testing.T, n int) *simulator.Session {
 // it had an id.
 func (r *rig) upstreamEnded(c *caller) {
 	c.t.Helper()
-	select {
-	case <-c.session.Done():
-	case <-time.After(patience):
-		c.t.Fatal("the upstream's call goes on")
-	}
+	testkit.Receive(c.t, "the end of the upstream's call", c.session.Done())
 	if _, asked := r.hangUps.Load(c.session.ID()); !asked && !c.nameless && !r.socket {
 		c.t.Errorf("the upstream's call was not hung up and ended because of %v", c.session.Err())
 	}
@@ -149,7 +146,7 @@ func (r *rig) metrics() map[string]float64 {
 		}
 		space := strings.LastIndexByte(line, ' ') // values of labels may have spaces, too
 		value, err := strconv.ParseFloat(strings.TrimSpace(line[space+1:]), 64)
-		must(r.t, err)
+		testkit.Must(r.t, err)
 		out[line[:space]] = value
 	}
 	return out
@@ -197,15 +194,19 @@ func (r *rig) rest() {
 // one. Nothing signals that a goroutine has ended, so it polls.
 func (r *rig) quiet() {
 	r.t.Helper()
-	for end := time.Now().Add(patience); ; {
+	out, stop := testkit.Limit()
+	defer stop()
+	for {
 		calls, goroutines := r.load()
 		if calls == 0 && goroutines[1] <= r.resting {
 			return
 		}
-		if time.Now().After(end) {
+		select {
+		case <-out:
 			dump := r.goroutineDump()
 			keep(r.t, "goroutines.txt", []byte(dump))
 			r.t.Fatalf("%v goroutines and %d calls are left, want %d goroutines at rest; they are:\n%.20000s", goroutines, calls, r.resting, dump)
+		default:
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 var churnCalls = flag.Int("churn.calls", 600, "TestChurn: how many calls come and go")
@@ -66,7 +68,7 @@ func TestChurn(t *testing.T) {
 	if after > allowed*before {
 		t.Errorf("the heap has grown from %.0f to %.0f bytes", before, after)
 	}
-	eventually(t, "a database without open calls", func() bool {
+	testkit.Eventually(t, "a database without open calls", func() bool {
 		return len(r.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL")) == 0
 	})
 }

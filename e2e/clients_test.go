@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
 
@@ -32,7 +33,7 @@ func clients(t *testing.T) string {
 func installed(t *testing.T, folder string) string {
 	t.Helper()
 	folder, err := filepath.Abs(folder)
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
 		t.Fatal("The clients are not installed. Run: bash .ci/install (for those of the night, bash .ci/install nightly)")
 	}
@@ -90,7 +91,7 @@ func outputOf(t *testing.T, cmd *exec.Cmd) []byte {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	limit := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
+	limit := time.AfterFunc(2*testkit.Patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %v\n%s%s", cmd, err, out.Bytes(), errs.Bytes())
@@ -111,9 +112,9 @@ func mcpServers(t *testing.T, more map[string]any) string {
 	servers := map[string]any{"everything": npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")}
 	maps.Copy(servers, more)
 	config, err := json.Marshal(map[string]any{"mcpServers": servers})
-	must(t, err)
+	testkit.Must(t, err)
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	must(t, os.WriteFile(path, config, 0o600))
+	testkit.Must(t, os.WriteFile(path, config, 0o600))
 	return path
 }
 

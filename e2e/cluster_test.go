@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -66,7 +67,7 @@ func (c *cluster) launch(i int) {
 func (c *cluster) signIn() {
 	c.t.Helper()
 	res, err := unpooled.Post(c.url+"/api/session", "application/json", strings.NewReader(`{"token":"`+clusterToken+`"}`))
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	_ = res.Body.Close()
 	if len(res.Cookies()) == 0 {
 		c.t.Fatalf("no page session: %s", res.Status)
@@ -94,15 +95,21 @@ func (c *cluster) next() *node {
 	}
 	again := time.NewTicker(50 * time.Millisecond) // refusals come at once, and would take the time that the processes need
 	defer again.Stop()
-	for end := time.Now().Add(patience); time.Now().Before(end); <-again.C {
+	out, stop := testkit.Limit()
+	defer stop()
+	for {
 		for range c.nodes {
 			c.turn = (c.turn + 1) % len(c.nodes)
 			if n := c.nodes[c.turn]; n.ready() {
 				return n
 			}
 		}
+		select {
+		case <-again.C:
+		case <-out:
+			return nil
+		}
 	}
-	return nil
 }
 
 func (n *node) ready() bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -25,7 +26,7 @@ func TestRetention(t *testing.T) {
 	for range 2 {
 		launch(t, append(slices.Clone(r.environ), "VOICEBRIDGE_CONVERSATIONS__RETENTION_DAYS=7"), "serve")
 	}
-	eventually(t, "an old conversation that is gone", func() bool {
+	testkit.Eventually(t, "an old conversation that is gone", func() bool {
 		status, _ := get(t, r.url+"/api/threads/"+old)
 		return status == http.StatusNotFound && len(r.rows(t, "SELECT id FROM queued_messages WHERE thread_id = '"+old+"'")) == 0
 	})

@@ -1,13 +1,14 @@
 package e2e
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestExposeItSafely runs the commands of docs/expose-it-safely.md, and compares the
@@ -15,7 +16,7 @@ import (
 func TestExposeItSafely(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/expose-it-safely.md")
-	must(t, err)
+	testkit.Must(t, err)
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		script.WriteString(block[1])
@@ -28,12 +29,11 @@ func TestExposeItSafely(t *testing.T) {
 		t.Fatalf("the page has %d statuses", len(want))
 	}
 	program, err := build()
-	must(t, err)
+	testkit.Must(t, err)
 	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	defer cancel()
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	testkit.Must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
+	ctx := testkit.Context(t, "the end of the page's commands")
 	// The shell's end stops what it has started.
 	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", keptAddress(t))
 	cmd := exec.CommandContext(ctx, "bash", "-c", commands)

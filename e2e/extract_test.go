@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/simulator"
 )
@@ -45,7 +46,7 @@ func TestExtractionKilled(t *testing.T) {
 	c.speak()
 	c.played(spokenAnswer)
 	c.hangUp()
-	if body := <-first; !strings.Contains(body, spokenWords) || !strings.Contains(body, spokenAnswer) || !strings.Contains(body, `"format":{`) {
+	if body, _ := testkit.Receive(t, "a request of the first process", first); !strings.Contains(body, spokenWords) || !strings.Contains(body, spokenAnswer) || !strings.Contains(body, `"format":{`) {
 		t.Errorf("the model was asked %s", body)
 	}
 	calls := r.url + "/api/threads/" + made.ID + "/calls"
@@ -63,7 +64,7 @@ func TestExtractionKilled(t *testing.T) {
 		}
 	}
 	_, body := get(t, r.url+"/api/threads/"+made.ID+"/calls")
-	must(t, json.Unmarshal([]byte(body), &listed))
+	testkit.Must(t, json.Unmarshal([]byte(body), &listed))
 	if len(listed.Calls) != 1 || listed.Calls[0].CallID != c.id || listed.Calls[0].Summary != "They spoke of the time." || string(listed.Calls[0].Extracted) != `{"hour":12}` {
 		t.Errorf("listed %s", body)
 	}

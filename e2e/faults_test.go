@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
@@ -31,7 +32,7 @@ func TestRefusedOffers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{})
 	peer, offer, err := r.api.Offer(r.ctx, media.Handlers{})
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = peer.Close() }()
 	without := func(prefix string) string {
 		var lines []string
@@ -127,10 +128,10 @@ func TestUpstreamRefusesCalls(t *testing.T) {
 					t.Errorf("a key in %s", body)
 				}
 				// A slow database takes the end of a call after it was refused.
-				eventually(t, "a database without open calls", func() bool {
+				testkit.Eventually(t, "a database without open calls", func() bool {
 					return len(r.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL")) == 0
 				})
-				eventually(t, "a database without the thread of a refused call", func() bool { return len(r.rows(t, "SELECT id FROM threads")) == before })
+				testkit.Eventually(t, "a database without the thread of a refused call", func() bool { return len(r.rows(t, "SELECT id FROM threads")) == before })
 				if made.session != nil && !c.faults.NoLocation {
 					r.upstreamEnded(made)
 				}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -52,13 +53,13 @@ func openFirefox(t *testing.T) *firefox {
 	}
 	takePlace(t)
 	profile := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(firefoxPrefs), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(firefoxPrefs), 0o600))
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	cmd := command(t, path, []string{"HOME=" + profile, "MOZ_CRASHREPORTER_DISABLE=1"}, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")
 	said, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	lines, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
@@ -78,20 +79,21 @@ func openFirefox(t *testing.T) *firefox {
 		<-read
 		_ = cmd.Wait()
 	})
-	p.conn, _, err = websocket.Dial(ctx, <-lines+"/session", &websocket.DialOptions{HTTPClient: unpooled}) //nolint:bodyclose // of a socket
-	must(t, err)
+	address, _ := testkit.Receive(t, "the address of Firefox", lines)
+	p.conn, _, err = websocket.Dial(ctx, address+"/session", &websocket.DialOptions{HTTPClient: unpooled}) //nolint:bodyclose // of a socket
+	testkit.Must(t, err)
 	p.conn.SetReadLimit(16 << 20)
 	p.do(t, "session.new", map[string]any{"capabilities": map[string]any{}})
 	p.do(t, "script.addPreloadScript", map[string]any{"functionDeclaration": "() => {" + probe + "}"})
 	var tree struct{ Contexts []struct{ Context string } }
-	must(t, json.Unmarshal(p.do(t, "browsingContext.getTree", map[string]any{}), &tree))
+	testkit.Must(t, json.Unmarshal(p.do(t, "browsingContext.getTree", map[string]any{}), &tree))
 	p.context = tree.Contexts[0].Context
 	return p
 }
 
 // send sends a command, and returns its result.
 func (p *firefox) send(method string, params map[string]any) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(p.ctx, 2*patience)
+	ctx, cancel := context.WithTimeout(p.ctx, 2*testkit.Patience)
 	defer cancel()
 	p.commands++
 	command, err := json.Marshal(map[string]any{"id": p.commands, "method": method, "params": params})
@@ -141,7 +143,7 @@ func (p *firefox) evaluate(t *testing.T, expression string, value any) {
 		Result           struct{ Value string }
 		ExceptionDetails struct{ Text string }
 	}
-	must(t, json.Unmarshal(p.do(t, "script.evaluate", map[string]any{
+	testkit.Must(t, json.Unmarshal(p.do(t, "script.evaluate", map[string]any{
 		"expression": "(async () => JSON.stringify(await (" + expression + ") ?? null))()", "target": map[string]any{"context": p.context},
 		"awaitPromise": true, "userActivation": true,
 	}), &evaluated))
@@ -149,7 +151,7 @@ func (p *firefox) evaluate(t *testing.T, expression string, value any) {
 		t.Fatalf("%s: %s", expression, evaluated.ExceptionDetails.Text)
 	}
 	if value != nil {
-		must(t, json.Unmarshal([]byte(evaluated.Result.Value), value))
+		testkit.Must(t, json.Unmarshal([]byte(evaluated.Result.Value), value))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit/webhook"
 )
 
@@ -21,9 +22,9 @@ func TestExampleHooks(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	script, err := filepath.Abs("../examples/hook/receiver.mjs")
-	must(t, err)
+	testkit.Must(t, err)
 	node, err := exec.LookPath("node")
-	must(t, err)
+	testkit.Must(t, err)
 	server := launch(t, environment(t, "VOICEBRIDGE_HOOKS__ALLOW=127.0.0.1"), "serve")
 	for name, run := range map[string]func(address, port string) []string{
 		"go":   func(address, _ string) []string { return []string{receiver, "-listen", address} },
@@ -32,23 +33,23 @@ func TestExampleHooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			must(t, err)
+			testkit.Must(t, err)
 			address := free.Addr().String()
 			_, port, err := net.SplitHostPort(address)
-			must(t, err)
-			must(t, free.Close())
+			testkit.Must(t, err)
+			testkit.Must(t, free.Close())
 			var hook struct{ ID, Secret string }
 			server.postJSON(t, "/api/hooks", fmt.Sprintf(`{"url":"http://%s/","events":["*"]}`, address), http.StatusCreated, &hook)
 			args := run(address, port)
 			cmd := command(t, args[0], []string{"HOOK_SECRET=" + hook.Secret}, args[1:]...)
 			var out output
 			cmd.Stdout, cmd.Stderr = &out, &out
-			must(t, cmd.Start())
+			testkit.Must(t, cmd.Start())
 			t.Cleanup(func() {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // it was killed
 			})
-			eventually(t, "the receiver listens", func() bool {
+			testkit.Eventually(t, "the receiver listens", func() bool {
 				conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
 				if err == nil {
 					_ = conn.Close()
@@ -56,16 +57,16 @@ func TestExampleHooks(t *testing.T) {
 				return err == nil
 			})
 			forged, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("{}"))
-			must(t, err)
+			testkit.Must(t, err)
 			webhook.NewSecret().Sign(forged.Header, "msg_forged", time.Now(), []byte("{}"))
 			res, err := unpooled.Do(forged)
-			must(t, err)
+			testkit.Must(t, err)
 			_ = res.Body.Close()
 			if res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("a forged event: status %d", res.StatusCode)
 			}
 			server.postJSON(t, "/api/hooks/"+hook.ID+"/test", "", http.StatusAccepted, nil)
-			eventually(t, "the receiver has printed the event: "+out.String(), func() bool {
+			testkit.Eventually(t, "the receiver has printed the event: "+out.String(), func() bool {
 				return strings.HasPrefix(out.String(), `hook.test {"owner":`)
 			})
 		})

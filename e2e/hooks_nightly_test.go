@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -75,9 +76,11 @@ func TestHooksInACluster(t *testing.T) {
 	said.Wait()
 	t.Logf("%d events said after %v", events, time.Since(began))
 	for name, r := range map[string]*receiver{"good": good, "flaky": bad} {
+		out, stop := testkit.Limit()
 		select {
 		case <-r.enough:
-		case <-time.After(patience):
+			stop()
+		case <-out:
 			r.mu.Lock()
 			t.Errorf("the %s receiver has %d of %d events", name, len(r.got), events)
 			r.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -61,7 +62,7 @@ func (r *receiver) hook(p *program, events string) (id string) {
 	var made struct{ ID, Secret string }
 	p.postJSON(r.t, "/api/hooks", fmt.Sprintf(`{"url":%q,"events":%s}`, r.URL+"/", events), http.StatusCreated, &made)
 	verifier, err := standardwebhooks.NewWebhook(made.Secret)
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.verifier = verifier
@@ -119,17 +120,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // untilRows waits until a query returns one row of one text.
 func untilRows(t *testing.T, url, query, want string) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		got := persistencetest.Rows(t, url, query)[0][0]
-		if got == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %s, want %s", query, got, want)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	testkit.Eventually(t, want+" of "+query, func() bool { return persistencetest.Rows(t, url, query)[0][0] == want })
 }
 
 // check compares what a receiver got with what is promised: each event once it has answered well is posted again only if a
@@ -174,7 +165,7 @@ func TestHooks(t *testing.T) {
 	t.Parallel()
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	verifier, err := standardwebhooks.NewWebhook(secret)
-	must(t, err)
+	testkit.Must(t, err)
 	operator := newReceiver(t, -1, func(int) int { return http.StatusOK })
 	operator.verifier = verifier
 	owner := newReceiver(t, -1, func(int) int { return http.StatusOK })
@@ -195,7 +186,7 @@ func TestHooks(t *testing.T) {
 	ended := owner.until("call.ended")
 	owner.until("call.started")
 	var data map[string]any
-	must(t, json.Unmarshal(ended, &data))
+	testkit.Must(t, json.Unmarshal(ended, &data))
 	if data["owner"] != access.LocalOwner || data["thread_id"] == "" || data["end_reason"] != "hangup" || data["turns"] != 1.0 || data["duration_seconds"].(float64) <= 0 {
 		t.Errorf("call.ended has %s", ended)
 	}
@@ -211,20 +202,20 @@ func TestHooks(t *testing.T) {
 // until waits for an event of a type and returns its data.
 func (r *receiver) until(kind string) json.RawMessage {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	var data json.RawMessage
+	testkit.Eventually(r.t, "an event "+kind, func() bool {
 		r.mu.Lock()
+		defer r.mu.Unlock()
 		for _, body := range r.bodies {
 			var e struct {
 				Type string
 				Data json.RawMessage
 			}
 			if json.Unmarshal([]byte(body), &e) == nil && e.Type == kind {
-				r.mu.Unlock()
-				return e.Data
+				data = e.Data
 			}
 		}
-		r.mu.Unlock()
-	}
-	r.t.Fatalf("no %s came", kind)
-	return nil
+		return data != nil
+	})
+	return data
 }

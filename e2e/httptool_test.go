@@ -12,6 +12,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -43,7 +44,7 @@ func TestHTTPTools(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	at, err := url.Parse(receiver.URL)
-	must(t, err)
+	testkit.Must(t, err)
 	r := newRig(t, rigConfig{simulator: simulator.Config{Pace: quick}, environ: []string{
 		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_TOOLS__WEB__ALLOW_NETWORKS=127.0.0.0/8", "VOICEBRIDGE_TOOLS__WEB__ALLOW_PORTS=" + at.Port(),
 	}})

@@ -3,8 +3,8 @@ package e2e
 import (
 	"net/http"
 	"testing"
-	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -31,17 +31,8 @@ func TestTakenForDead(t *testing.T) {
 // untilReady waits until the process accepts calls.
 func (r *rig) untilReady(t *testing.T) {
 	t.Helper()
-	again := time.Tick(20 * time.Millisecond)
-	limit := time.After(patience)
-	for {
-		status, body := get(t, r.url+"/readyz")
-		if status == http.StatusOK {
-			return
-		}
-		select {
-		case <-again:
-		case <-limit:
-			t.Fatalf("not ready: %d %s", status, body)
-		}
-	}
+	testkit.Eventually(t, "a process that is ready", func() bool {
+		status, _ := get(t, r.url+"/readyz")
+		return status == http.StatusOK
+	})
 }

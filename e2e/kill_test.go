@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -126,7 +127,7 @@ func killAt(t *testing.T, database string, point killPoint) {
 	}
 	point.act(t, c)
 	streamed := c.streamed()
-	eventually(t, "what was said so far in the thread, while more is said", func() bool {
+	testkit.Eventually(t, "what was said so far in the thread, while more is said", func() bool {
 		return len(notSaved(streamed, r.messages(t, c.thread))) == 0
 	})
 	r.kill()
@@ -188,7 +189,7 @@ func TestKillWithoutDatabase(t *testing.T) {
 // waitSpooled waits until the spools of a folder hold that many finished answers.
 func waitSpooled(t *testing.T, dir string, answers int) {
 	t.Helper()
-	eventually(t, "all in the spool", func() bool {
+	testkit.Eventually(t, "all in the spool", func() bool {
 		files, err := filepath.Glob(filepath.Join(dir, "data", "spool", "*.spool"))
 		finished := map[string]bool{}
 		for _, file := range files {

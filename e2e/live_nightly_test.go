@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
@@ -60,10 +61,10 @@ func TestLiveSoak(t *testing.T) {
 		r.kill()
 		r.start()
 	}
-	eventually(t, "the end of all sessions", func() bool {
+	testkit.Eventually(t, "the end of all sessions", func() bool {
 		return !slices.ContainsFunc(r.sim.LiveSessions(), func(s *simulator.LiveSession) bool { return !s.Over() })
 	})
-	eventually(t, "their records", func() bool {
+	testkit.Eventually(t, "their records", func() bool {
 		return len(r.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND finished_at IS NOT NULL")) == len(r.sim.LiveSessions())
 	})
 	var found []string

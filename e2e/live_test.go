@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -19,7 +20,7 @@ const byLive = `{"name":"lively","profile":"live","url":"{upstream}/live/session
 // liveSession returns the n-th session of the simulator, from 1.
 func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
 	t.Helper()
-	eventually(t, "a session", func() bool { return len(r.sim.LiveSessions()) >= n })
+	testkit.Eventually(t, "a session", func() bool { return len(r.sim.LiveSessions()) >= n })
 	return r.sim.LiveSessions()[n-1]
 }
 
@@ -27,7 +28,7 @@ func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
 func TestLiveClient(t *testing.T) {
 	t.Parallel()
 	wav, err := filepath.Abs(voice)
-	must(t, err)
+	testkit.Must(t, err)
 	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]"})
 	out := runNode(t, "socket.mjs", newestSDK, r.url+"/v1", wav, "", "answers")
 	t.Logf("%s", out)
@@ -36,7 +37,7 @@ func TestLiveClient(t *testing.T) {
 		Said, Errors []string
 		Ran          []float64
 	}
-	must(t, json.Unmarshal(out, &seen))
+	testkit.Must(t, json.Unmarshal(out, &seen))
 	if len(seen.Errors) > 0 || seen.HeardMS < 500 || !slices.Equal(seen.Ran, []float64{1}) {
 		t.Errorf("errors %q, %.0f ms of sound, tools ran with %v", seen.Errors, seen.HeardMS, seen.Ran)
 	}
@@ -72,11 +73,11 @@ func TestLive(t *testing.T) {
 		t.Error("the session has ended by itself")
 	}
 	r.start()
-	eventually(t, "the end of what was left", s.Over)
+	testkit.Eventually(t, "the end of what was left", s.Over)
 	if took := time.Since(killed); took > 20*time.Second {
 		t.Errorf("the session went on for %v", took)
 	}
-	eventually(t, "its record", func() bool {
+	testkit.Eventually(t, "its record", func() bool {
 		return len(r.rows(t, "SELECT kind FROM responses WHERE kind = 'session' AND status = 'completed' AND cost_usd > 0 AND finished_at IS NOT NULL AND NOT estimated")) == 1
 	})
 	r.wantLike(t, c.thread, []string{
@@ -87,5 +88,5 @@ func TestLive(t *testing.T) {
 	again.next("bridge.ready")
 	again.hangUp()
 	r.untilSaved(again)
-	eventually(t, "the end of the session", r.liveSession(t, 2).Over)
+	testkit.Eventually(t, "the end of the session", r.liveSession(t, 2).Over)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -77,7 +78,7 @@ func everyRoute(t *testing.T, c *cluster) {
 	back.saved("answer after the tool", says(thread.RoleAssistant, "It said so."))
 
 	queued := c.queue(t, first.thread)
-	eventually(t, "queued messages in the call of another process", func() bool {
+	testkit.Eventually(t, "queued messages in the call of another process", func() bool {
 		said := c.script(t, first.thread)
 		return !slices.ContainsFunc(queued, func(text string) bool { return !slices.Contains(said, "user text completed: "+text) })
 	})
@@ -130,7 +131,7 @@ func (c *cluster) sendByHand(t *testing.T, thread string) {
 		t.Fatalf("queue: %d %s", status, body)
 	}
 	late := false // it may have been sent, by a process that did not answer in time
-	eventually(t, "a call that can be told something", func() bool {
+	testkit.Eventually(t, "a call that can be told something", func() bool {
 		status, body := post(t, path+"/"+m.ID+"/send", "")
 		switch {
 		case status == http.StatusServiceUnavailable:
@@ -186,7 +187,7 @@ func killedMachine(t *testing.T, c *cluster) {
 	at := time.Now()
 	c.at(-1)
 	var again *caller
-	eventually(t, "a call on the thread of a killed process", func() bool {
+	testkit.Eventually(t, "a call on the thread of a killed process", func() bool {
 		var status int
 		var body string
 		again, status, body = c.try(t, request{thread: killed.thread})
@@ -221,7 +222,7 @@ func rollingRestart(t *testing.T, c *cluster) {
 		c.at(-1)
 		n := c.nodes[i]
 		n.mine = true // the test stops it itself
-		must(t, n.cmd.Process.Signal(syscall.SIGTERM))
+		testkit.Must(t, n.cmd.Process.Signal(syscall.SIGTERM))
 		for over := false; !over; {
 			select {
 			case <-n.ended:

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/internal/testkit"
 )
 
 // toolModel is a language model of OpenAI's kind: when told "call NAME ARGUMENTS" it calls
@@ -86,10 +88,10 @@ func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 func overHTTP(t *testing.T) (url string, restart func()) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(keptAddress(t))
-	must(t, err)
+	testkit.Must(t, err)
 	start := func() (stop func()) {
 		cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
-		must(t, cmd.Start())
+		testkit.Must(t, cmd.Start())
 		return func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -107,8 +109,8 @@ func overHTTP(t *testing.T) (url string, restart func()) {
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.EvalSymlinks(t.TempDir())
-	must(t, err)
-	must(t, os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600))
 	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
 	model := newToolModel(t)
@@ -205,17 +207,17 @@ func TestMCPServerRestarts(t *testing.T) {
 		t.Fatalf("the model says %s", body)
 	}
 	restart()
-	eventually(t, "it listens again", func() bool {
+	testkit.Eventually(t, "it listens again", func() bool {
 		c, err := net.Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(web, "http://"), "/mcp"))
 		return err == nil && c.Close() == nil
 	})
-	eventually(t, "a new session begins", func() bool { return strings.Contains(sum(), want) })
+	testkit.Eventually(t, "a new session begins", func() bool { return strings.Contains(sum(), want) })
 }
 
 func toJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	must(t, err)
+	testkit.Must(t, err)
 	return data
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"voicebridge/internal/testkit"
 )
 
 // namespace makes a location in its own network namespace, joined to this one by a pair of
@@ -52,7 +54,7 @@ func namespace(t *testing.T) (location, error) {
 			ip("-n", name, "addr", "flush", "dev", inside),
 			ip("-n", name, "addr", "add", own+"/24", "dev", inside),
 		)
-		must(t, err)
+		testkit.Must(t, err)
 		return within(t, name, func() net.PacketConn { return listenAt(t, net.ParseIP(own)) })
 	}
 	return location{"a network namespace", open}, nil
@@ -77,7 +79,7 @@ func within(t *testing.T, name string, open func() net.PacketConn) net.PacketCon
 		}
 		socket <- open()
 	}()
-	opened, ok := <-socket
+	opened, ok := testkit.Receive(t, "a socket in the namespace", socket)
 	if !ok {
 		t.FailNow()
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -69,7 +70,7 @@ func TestPageAccessible(t *testing.T) {
 	} {
 		p.do(t, "change the window", chromedp.EmulateViewport(scene.width, scene.height))
 		chosen, err := json.Marshal([]string{scene.theme, scene.lang})
-		must(t, err)
+		testkit.Must(t, err)
 		p.do(t, "choose colours and a language", chromedp.Evaluate[chromedp.Void]("(([theme, language]) => { localStorage.setItem('voicebridge-theme', theme); localStorage.setItem('voicebridge-language', language); })("+string(chosen)+"), undefined"))
 		p.visit(t, s.url+"/?"+scene.theme+scene.lang+"#/t/"+here)
 		p.until(t, "the conversation", "probe.all('message').length > 2")
@@ -82,7 +83,7 @@ func TestPageAccessible(t *testing.T) {
 				continue
 			}
 			text, err := json.Marshal(way)
-			must(t, err)
+			testkit.Must(t, err)
 			if missing := eval[string](t, p, opened+"("+string(text)+")"); missing != "" {
 				t.Errorf("%+v: %v: there is no %s", scene, way, missing)
 			}

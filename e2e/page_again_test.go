@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -98,7 +99,7 @@ func TestPageKeepsToItsThread(t *testing.T) {
 	p.until(t, "the other thread", "probe.all('empty').length === 1 && probe.all('pictures').length === 0 && probe.all('textbox')[0].value === ''")
 	p.do(t, "type", chromedp.SendKeys(byID("textbox"), "And"))
 	p.do(t, "go on", chromedp.Evaluate[chromedp.Void]("(probe.upload(), undefined)"))
-	eventually(t, "the message and its answer in their thread", func() bool {
+	testkit.Eventually(t, "the message and its answer in their thread", func() bool {
 		said := s.messages(t, first)
 		raw, err := json.Marshal(said)
 		return err == nil && len(said) == 2 && said[0].Text() == "What is this?" && strings.Contains(string(raw), "/images/")
@@ -116,7 +117,7 @@ func TestPageKeepsToItsThread(t *testing.T) {
 	p.say(t, " this?")
 	p.until(t, "the image in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
 	p.untilMessage(t, "user text completed", "And this?")
-	eventually(t, "an image at the model", func() bool {
+	testkit.Eventually(t, "an image at the model", func() bool {
 		for _, r := range s.upstream(t, 0).Received() {
 			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
 				return true

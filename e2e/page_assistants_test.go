@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -113,7 +114,7 @@ func TestPageAssistants(t *testing.T) {
 	p.fill(t, "field-shared", "true")
 	p.fill(t, "field-greeting", "Guten Tag!")
 	p.pressID(t, "close-panel") // nothing of it is lost
-	eventually(t, "that it is all saved", func() bool {
+	testkit.Eventually(t, "that it is all saved", func() bool {
 		saved := s.do(t, http.MethodGet, "/api/assistants/empfang", "", "").body
 		return strings.Contains(saved, `"greeting":"Guten Tag!"`) && strings.Contains(saved, `"shared":true`) && strings.Contains(saved, `"shop":"Annas Laden"`)
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -107,10 +108,10 @@ func longThread(t *testing.T, messages int) (database, threadID string) {
 	t.Helper()
 	database = persistencetest.SQLiteURL(t)
 	store, err := persistence.Open(t.Context(), database, persistence.Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	defer store.Close()
 	made, err := store.CreateThread(t.Context(), access.LocalOwner, "A long one")
-	must(t, err)
+	testkit.Must(t, err)
 	key := thread.Key{Owner: access.LocalOwner, Thread: made.ID}
 	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range messages {
@@ -126,7 +127,7 @@ func longThread(t *testing.T, messages int) (database, threadID string) {
 		}
 		return nil
 	})
-	must(t, err)
+	testkit.Must(t, err)
 	return database, made.ID
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -98,7 +99,7 @@ func TestPageDevice(t *testing.T) {
 	p.until(t, "the photograph", "probe.all('pictures').length === 1 && probe.all('camera-dialog').length === 0")
 	p.say(t, "What is this?")
 	p.until(t, "the photograph in the thread", "document.querySelector('[data-testid=message][data-role=user] img')?.naturalWidth > 0")
-	eventually(t, "an image at the model", func() bool {
+	testkit.Eventually(t, "an image at the model", func() bool {
 		for _, r := range s.upstream(t, 0).Received() {
 			if strings.Contains(string(r.Event.Raw), `"input_image"`) && r.Refused == "" {
 				return true

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -106,7 +107,7 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	for _, format := range []string{"markdown", "json", "srt"} {
 		p.do(t, "export "+format, chromedp.Evaluate[chromedp.Void]("(probe.all('export-"+format+"')[0].click(), undefined)"))
 	}
-	eventually(t, "three files", func() bool {
+	testkit.Eventually(t, "three files", func() bool {
 		files, _ := filepath.Glob(filepath.Join(folder, "*"))
 		var unfinished int
 		for _, f := range files {
@@ -140,7 +141,7 @@ func TestPageFindsAndKeeps(t *testing.T) {
 	p.reload(t) // leaving does not undo it
 	watcher.until(t, "that it is gone elsewhere", item(other)+" === undefined && probe.all('thread-item').length === 1")
 	p.until(t, "that it is gone", "probe.all('thread-item').length === 1")
-	eventually(t, "that it is erased", func() bool {
+	testkit.Eventually(t, "that it is erased", func() bool {
 		return slices.Equal(s.rows(t, "SELECT title FROM threads"), []string{"Lists of things"})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -57,7 +58,7 @@ func TestPageLiveHandsOff(t *testing.T) {
 	remembers(chartWords)
 	p.click(t, "hangup")
 	p.untilOver(t)
-	eventually(t, "the end of all sessions", func() bool {
+	testkit.Eventually(t, "the end of all sessions", func() bool {
 		return len(s.rows(t, "SELECT id FROM responses WHERE status = 'in_progress'")) == 0
 	})
 	s.untilEnded(t, 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -79,7 +80,7 @@ func TestPageLive(t *testing.T) {
 			}
 			p.click(t, "hangup")
 			p.untilOver(t)
-			eventually(t, "the end of the session", func() bool {
+			testkit.Eventually(t, "the end of the session", func() bool {
 				return len(s.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND status = 'completed' AND NOT estimated")) == 1
 			})
 			s.untilEnded(t, 1)
@@ -88,7 +89,7 @@ func TestPageLive(t *testing.T) {
 			}
 			call := s.rows(t, "SELECT id FROM calls")[0]
 			for _, track := range []string{"user", "assistant", "both"} {
-				eventually(t, "the recording of "+track, func() bool {
+				testkit.Eventually(t, "the recording of "+track, func() bool {
 					status, sound := get(t, fmt.Sprintf("%s/api/calls/%s/recording?track=%s", s.url, call, track))
 					return status == http.StatusOK && len(sound) > 10_000 && strings.HasPrefix(sound, "OggS")
 				})

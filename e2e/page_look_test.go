@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 )
@@ -98,7 +99,7 @@ func TestPageLook(t *testing.T) {
 	}, undefined)`))
 	p.click(t, "show-screen")
 	p.until(t, "the screen in the thread", pictures+" === 2 && probe.shared.getTracks().every((track) => track.readyState === 'ended')")
-	eventually(t, "an answer to it", func() bool {
+	testkit.Eventually(t, "an answer to it", func() bool {
 		got := s.seen(t)
 		return len(got) > 2 && got[len(got)-1] == "answer" && got[len(got)-2] == "picture"
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/simulator"
@@ -44,7 +45,7 @@ const tapSound = `(() => {
 func speechSamples(t *testing.T) []int16 {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
-	must(t, err)
+	testkit.Must(t, err)
 	at := strings.Index(string(wav), "data")
 	step := int(binary.LittleEndian.Uint32(wav[24:])) / soundRate
 	var samples []int16
@@ -62,10 +63,10 @@ func speechSamples(t *testing.T) []int16 {
 func saidSamples(t *testing.T, text string) (samples []int16) {
 	t.Helper()
 	decoder, err := opus.NewDecoder(soundRate)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, packet := range simulator.Speech(text) {
 		pcm, err := decoder.Decode(packet)
-		must(t, err)
+		testkit.Must(t, err)
 		samples = append(samples, pcm...)
 	}
 	return samples

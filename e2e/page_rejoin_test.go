@@ -17,6 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -126,7 +127,7 @@ type detours struct {
 func newDetours(t *testing.T, program string) *detours {
 	t.Helper()
 	target, err := url.Parse(program)
-	must(t, err)
+	testkit.Must(t, err)
 	d := &detours{}
 	door := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

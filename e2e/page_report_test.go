@@ -18,7 +18,7 @@ import (
 // readingModel is a text model that finds the hour in calls, once it may.
 func readingModel(t *testing.T) (url string, may chan<- struct{}) {
 	t.Helper()
-	gate := make(chan struct{})
+	gate := make(chan struct{}, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if !strings.HasSuffix(r.URL.Path, "/api/chat") || !strings.Contains(string(body), "You read the record of a call") {

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -123,10 +124,10 @@ func (p *tab) picture(t *testing.T, file string) {
 		"(document.getElementById('transcript').scrollTop = probe.all('message').findLast((m) => m.dataset.role === 'user').offsetTop - 24, undefined)"))
 	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
 	decoded, err := png.Decode(bytes.NewReader(raw))
-	must(t, err)
+	testkit.Must(t, err)
 	var b bytes.Buffer
-	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded))
-	must(t, os.WriteFile(file, b.Bytes(), 0o644))
+	testkit.Must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded))
+	testkit.Must(t, os.WriteFile(file, b.Bytes(), 0o644))
 }
 
 // thread is the id of the thread that the page shows.
@@ -140,8 +141,8 @@ func (p *tab) thread(t *testing.T) string {
 func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message) {
 	t.Helper()
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	must(t, err)
-	eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
+	testkit.Must(t, err)
+	testkit.Eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
 	if n := session.PacketsBeforeUpdate(); n != 0 {
 		t.Errorf("%d audio packets arrived before the settings", n)
 	}
@@ -168,7 +169,7 @@ func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message)
 func itemWords(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var it realtime.Item
-	must(t, json.Unmarshal(raw, &it))
+	testkit.Must(t, json.Unmarshal(raw, &it))
 	words := []string{it.Type, it.Role, it.CallID, it.Name}
 	for _, c := range it.Content {
 		words = append(words, c.Type, c.Text)
@@ -303,7 +304,7 @@ func TestPageAsksForApproval(t *testing.T) {
 	p.say(t, chartWords)
 	p.until(t, "the question again", "probe.all('approval-dialog').length === 1")
 	// The request is on its way to the page while the call is saved.
-	eventually(t, "the record of a tool that waits", func() bool {
+	testkit.Eventually(t, "the record of a tool that waits", func() bool {
 		return slices.Equal(s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"), []string{"failed", "running"})
 	})
 	p.click(t, "approve")
@@ -361,7 +362,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 		h := m.Metadata.HeardText
 		return m.Metadata.Status == thread.StatusInterrupted && h != nil && *h != "" && len(*h) < len(m.Parts[len(m.Parts)-1].Text)
 	}
-	eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, threadID), partly) })
+	testkit.Eventually(t, "an answer that was heard in part", func() bool { return slices.ContainsFunc(s.messages(t, threadID), partly) })
 	p.until(t, "how much was not heard", "/^\\d+ words? not heard$/.test(probe.all('unheard')[0]?.innerText)")
 	p.do(t, "show it", chromedp.Evaluate[chromedp.Void]("(probe.all('unheard')[0].click(), undefined)"))
 	p.until(t, "what was not heard", "probe.all('unheard-text')[0]?.innerText.split(/\\s+/).length === Number(/\\d+/.exec(probe.all('unheard')[0].innerText)[0])")
@@ -373,7 +374,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 	p.click(t, "talk") // at once
 	p.untilLive(t)
 	first := ""
-	eventually(t, "the first call with its end", func() bool {
+	testkit.Eventually(t, "the first call with its end", func() bool {
 		rows := s.rows(t, "SELECT id FROM calls WHERE ended_at IS NOT NULL ORDER BY started_at")
 		if len(rows) > 0 {
 			first = rows[0]
@@ -497,7 +498,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	p.untilLive(t)
 	p.click(t, "hangup")
 	ends := s.rows(t, "SELECT end_reason FROM call_summary")
-	eventually(t, "the end of the last call", func() bool {
+	testkit.Eventually(t, "the end of the last call", func() bool {
 		ends = s.rows(t, "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL")
 		return len(ends) > 0 && ends[len(ends)-1] == "hangup"
 	})

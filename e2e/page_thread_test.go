@@ -8,6 +8,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -108,9 +109,9 @@ func TestPageChangesVoiceInACall(t *testing.T) {
 	thread := p.thread(t)
 	p.click(t, "call-anew")
 	s.untilEnded(t, 1)
-	eventually(t, "another call", func() bool { return len(s.sim.Sessions()) == 2 })
+	testkit.Eventually(t, "another call", func() bool { return len(s.sim.Sessions()) == 2 })
 	p.untilLive(t)
-	eventually(t, "the voice of the other call", func() bool { return configuredAs(t, s.sim.Sessions()[1]).Voice == "verse" })
+	testkit.Eventually(t, "the voice of the other call", func() bool { return configuredAs(t, s.sim.Sessions()[1]).Voice == "verse" })
 	p.click(t, "close-panel")
 	p.click(t, "hangup")
 	p.untilOver(t)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/simulator"
 )
@@ -70,7 +71,7 @@ func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	}))
 	t.Cleanup(server.Close)
 	config = filepath.Join(t.TempDir(), "mcp.json")
-	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600))
+	testkit.Must(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600))
 	return config, over
 }
 
@@ -91,12 +92,12 @@ func TestPageStopsATool(t *testing.T) {
 	const card = `document.querySelector('[data-testid=tool-card][data-tool=garden__dig]')`
 	p.until(t, "how far the tool is", card+`?.dataset.state === 'running' && ['Three metres deep', '38%'].every((w) => `+card+`.innerText.includes(w))`)
 	// The page is told before the change is saved.
-	eventually(t, "the record of a tool that runs", func() bool {
+	testkit.Eventually(t, "the record of a tool that runs", func() bool {
 		return slices.Equal(s.rows(t, "SELECT name, status FROM tool_calls"), []string{"garden__dig | running"})
 	})
 	p.click(t, "stop-tool")
 	p.until(t, "a card that says so", card+`.dataset.state === 'cancelled' && `+card+`.innerText.includes('The user cancelled this tool call.') && probe.all('stop-tool').length === 0`)
-	<-gone
+	testkit.Receive(t, "the end of the tool's request", gone)
 	p.untilMessage(t, "assistant voice completed", "It did not work.") // the model was told
 	p.say(t, "Make it dark.")
 	p.until(t, "the question", "probe.all('approval-dialog').length === 1")

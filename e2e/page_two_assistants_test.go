@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/toolkit/mcptool/signin/signintest"
@@ -73,7 +74,7 @@ func configuredAs(t *testing.T, s *simulator.Session) configured {
 		if r.Refused != "" {
 			t.Errorf("refused with %s: %s", r.Refused, r.Event.Raw)
 		}
-		must(t, json.Unmarshal(r.Event.Raw, &now))
+		testkit.Must(t, json.Unmarshal(r.Event.Raw, &now))
 	}
 	told, audio := now.Session, now.Session.Audio
 	c := configured{told.Instructions, audio.Output.Voice, audio.Output.Speed, audio.Input.Transcription.Language, nil}
@@ -109,7 +110,7 @@ func (m *toolModel) requestsFor(t *testing.T, words string) (list []textRequest)
 			}
 			Tools []struct{ Function struct{ Name string } }
 		}
-		must(t, json.Unmarshal([]byte(raw), &asked))
+		testkit.Must(t, json.Unmarshal([]byte(raw), &asked))
 		one := textRequest{Model: asked.Model, Temperature: asked.Temperature, MaxTokens: asked.MaxTokens}
 		for _, said := range asked.Messages {
 			switch said.Role {
@@ -171,9 +172,9 @@ func (p *tab) window(t *testing.T, address string) *tab {
 	t.Helper()
 	var id target.ID
 	mine := chromedp.FromContext(p.ctx).BrowserContextID
-	eventually(t, "a window at "+address, func() bool {
+	testkit.Eventually(t, "a window at "+address, func() bool {
 		windows, err := chromedp.Targets(p.ctx)
-		must(t, err)
+		testkit.Must(t, err)
 		at := slices.IndexFunc(windows, func(w *target.Info) bool {
 			return w.Type == "page" && w.BrowserContextID == mine && strings.Contains(w.URL, address)
 		})

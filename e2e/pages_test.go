@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -36,7 +37,7 @@ func (r *rig) untilEnded(t *testing.T, calls int) []string {
 	t.Helper()
 	const query = "SELECT end_reason FROM call_summary WHERE ended_at IS NOT NULL"
 	reasons := r.rows(t, query)
-	eventually(t, fmt.Sprintf("%d calls have ended", calls), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%d calls have ended", calls), func() bool {
 		reasons = r.rows(t, query)
 		return len(reasons) >= calls
 	})
@@ -51,25 +52,7 @@ func (r *rig) untilEnded(t *testing.T, calls int) []string {
 		}
 	}
 	for i, session := range r.sim.Sessions() {
-		select {
-		case <-session.Done():
-		case <-time.After(patience):
-			t.Errorf("session %d of the upstream goes on", i+1)
-		}
+		testkit.Receive(t, fmt.Sprintf("the end of session %d of the upstream", i+1), session.Done())
 	}
 	return reasons
-}
-
-// eventually polls until ok is true.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	tick := time.Tick(20 * time.Millisecond)
-	end := time.After(patience)
-	for !ok() {
-		select {
-		case <-tick:
-		case <-end:
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -76,12 +77,13 @@ func oneOfMany(t *testing.T, c *cluster) {
 	if len(locations) != 1 {
 		t.Fatalf("%d calls of an owner who may have one", len(locations))
 	}
-	id := path.Base(<-locations)
+	location, _ := testkit.Receive(t, "the one call", locations)
+	id := path.Base(location)
 	home := c.homeOf("c.id = '" + id + "'")
 	c.nodes[home].kill()
 	c.at(1 - home)
 	var last *caller
-	eventually(t, "room for a call when the process of the other one is gone", func() bool {
+	testkit.Eventually(t, "room for a call when the process of the other one is gone", func() bool {
 		var status int
 		var body string
 		last, status, body = c.try(t, request{})

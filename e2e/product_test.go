@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestProduct runs the lines of docs/product.md that put a call into somebody's product, as they stand there but for the
@@ -18,12 +20,12 @@ import (
 func TestProduct(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../docs/product.md")
-	must(t, err)
+	testkit.Must(t, err)
 	section := string(readme)
 	var ports []string
 	for _, documented := range []string{"8080", "3000", "9000"} {
 		_, port, err := net.SplitHostPort(keptAddress(t))
-		must(t, err)
+		testkit.Must(t, err)
 		ports = append(ports, documented, port)
 	}
 	blocks := regexp.MustCompile("(?s)```(bash|js)\n(.*?)```").FindAllStringSubmatch(strings.NewReplacer(ports...).Replace(section), -1)
@@ -37,19 +39,19 @@ func TestProduct(t *testing.T) {
 
 	dir := t.TempDir()
 	program, err := build()
-	must(t, err)
+	testkit.Must(t, err)
 	examples, err := filepath.Abs("../examples")
-	must(t, err)
-	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
-	must(t, os.Symlink(examples, filepath.Join(dir, "examples")))
-	must(t, os.WriteFile(filepath.Join(dir, "product.mjs"), []byte(script), 0o600))
+	testkit.Must(t, err)
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	testkit.Must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
+	testkit.Must(t, os.Symlink(examples, filepath.Join(dir, "examples")))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "product.mjs"), []byte(script), 0o600))
 	shell := command(t, "bash", []string{"VOICEBRIDGE_LISTEN=127.0.0.1:" + ports[1]}, "-euo", "pipefail", "-c", start+once)
 	shell.Dir = dir
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out, logged output
 	shell.Stdout, shell.Stderr = &out, &logged
-	must(t, shell.Start())
+	testkit.Must(t, shell.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) // what it has started, too
 		_ = shell.Wait()                                      // it was stopped
@@ -58,7 +60,7 @@ func TestProduct(t *testing.T) {
 		}
 	})
 	page := "localhost:" + ports[3]
-	eventually(t, "the product listens", func() bool {
+	testkit.Eventually(t, "the product listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", page)
 		if err == nil {
 			_ = conn.Close()
@@ -74,14 +76,14 @@ func TestProduct(t *testing.T) {
 	p.do(t, "press it again", chromedp.Click(chromedp.CSS("#talk")))
 
 	told := regexp.MustCompile(`(?m)^call\.ended (\{.*\})$`)
-	eventually(t, "the hook is told of the end", func() bool { return told.MatchString(out.String()) })
+	testkit.Eventually(t, "the hook is told of the end", func() bool { return told.MatchString(out.String()) })
 	var ended struct {
 		Owner       string
 		EndReason   string            `json:"end_reason"`
 		AssistantID string            `json:"assistant_id"`
 		Variables   map[string]string `json:"variables"`
 	}
-	must(t, json.Unmarshal([]byte(told.FindStringSubmatch(out.String())[1]), &ended))
+	testkit.Must(t, json.Unmarshal([]byte(told.FindStringSubmatch(out.String())[1]), &ended))
 	if ended.Owner != "shop" || ended.EndReason != "hangup" || ended.AssistantID != "front-desk" || ended.Variables["customer"] != "Anna" {
 		t.Errorf("the hook was told of %+v", ended)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit/code"
@@ -122,7 +123,7 @@ var unhurried = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60", "VOICEBRIDGE_TOOLS__
 func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := build()
-	must(t, err)
+	testkit.Must(t, err)
 	return command(t, path, slices.Concat(unhurried, environ), args...)
 }
 
@@ -132,8 +133,8 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 	cmd := voicebridge(t, environ, args...)
 	var out, errs output
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	must(t, cmd.Start())
-	limit := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	testkit.Must(t, cmd.Start())
+	limit := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait() // ProcessState says how it ended
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
@@ -154,17 +155,19 @@ func launchIn(t *testing.T, dir string, environ []string, args ...string) *progr
 	p := &program{t: t, cmd: voicebridge(t, environ, args...), stdout: line, stderr: &output{}, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = line, p.stderr
-	must(t, p.cmd.Start())
+	testkit.Must(t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // ProcessState says how it ended
 	}()
 	t.Cleanup(p.finish)
+	out, stop := testkit.Limit()
+	defer stop()
 	select {
 	case <-line.done:
 	case <-p.ended:
 		t.Fatalf("%s printed no address and ended with %d: %s", args, p.cmd.ProcessState.ExitCode(), p.stderr)
-	case <-time.After(patience):
+	case <-out:
 		t.Fatalf("%s printed no address: %s", args, p.stderr)
 	}
 	p.url = urlPattern.FindString(line.text.String())
@@ -190,8 +193,8 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func (p *program) kill() {
 	p.t.Helper()
 	p.mine = true
-	must(p.t, p.cmd.Process.Kill())
-	<-p.ended
+	testkit.Must(p.t, p.cmd.Process.Kill())
+	testkit.Receive(p.t, "the end of the killed process", p.ended)
 }
 
 // terminate asks the process to stop, as an operating system does, and returns its exit
@@ -202,9 +205,11 @@ func (p *program) terminate() int {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
 	}
+	out, stop := testkit.Limit()
+	defer stop()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-out:
 		p.t.Errorf("it did not stop: %s", p.goroutineDump())
 	}
 	return p.cmd.ProcessState.ExitCode()
@@ -258,7 +263,7 @@ func gist(log string) string {
 func (p *program) goroutineDump() string {
 	p.mine = true
 	_ = p.cmd.Process.Signal(syscall.SIGQUIT)
-	<-p.ended
+	testkit.Receive(p.t, "the stacks of a process that was asked to quit", p.ended)
 	_, dump, _ := strings.Cut(p.stderr.String(), "SIGQUIT: quit")
 	dump, _, _ = strings.Cut(dump, "\nrax ")
 	return dump
@@ -266,21 +271,21 @@ func (p *program) goroutineDump() string {
 
 // unpooled sends requests that leave no connection behind, which would count as a
 // goroutine of the process.
-var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: patience}
+var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: testkit.Patience}
 
 // exchange sends a request and returns the status and the body.
 func exchange(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	must(t, err)
+	testkit.Must(t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := unpooled.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	content, err := io.ReadAll(res.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return res.StatusCode, string(content)
 }
 
@@ -292,19 +297,10 @@ func get(t *testing.T, url string) (int, string) {
 // untilGet waits until an address answers with these words in its body.
 func untilGet(t *testing.T, url, words string) {
 	t.Helper()
-	again := time.Tick(50 * time.Millisecond)
-	limit := time.After(patience)
-	for {
+	testkit.Eventually(t, url+" with "+words, func() bool {
 		_, body := get(t, url)
-		if strings.Contains(body, words) {
-			return
-		}
-		select {
-		case <-again:
-		case <-limit:
-			t.Fatalf("%s does not answer with %q: %.2000s", url, words, body)
-		}
-	}
+		return strings.Contains(body, words)
+	})
 }
 
 // post sends JSON.

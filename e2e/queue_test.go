@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -98,7 +98,8 @@ func (m *model) enter(words string) (leave func()) {
 // until waits until the model was asked that often in total.
 func (m *model) until(t *testing.T, total int) {
 	t.Helper()
-	limit := time.After(2 * patience)
+	out, stop := testkit.Limit()
+	defer stop()
 	for {
 		m.mu.Lock()
 		now, changed := m.total, m.changed
@@ -108,7 +109,7 @@ func (m *model) until(t *testing.T, total int) {
 		}
 		select {
 		case <-changed:
-		case <-limit:
+		case <-out:
 			t.Fatalf("the model was asked %d times, want %d", now, total)
 		}
 	}
@@ -198,7 +199,7 @@ func untilSent(t *testing.T, database string) {
 			}
 		}
 	}()
-	eventually(t, "all are sent", func() bool {
+	testkit.Eventually(t, "all are sent", func() bool {
 		return persistencetest.Rows(t, database, "SELECT count(*) FROM queued_messages WHERE state <> 'sent'")[0][0] == "0"
 	})
 }
@@ -267,7 +268,7 @@ func TestQueueOnTwoInstances(t *testing.T) {
 				continue
 			}
 			var d struct{ Action string }
-			must(t, json.Unmarshal(e.Data, &d))
+			testkit.Must(t, json.Unmarshal(e.Data, &d))
 			if got = append(got, strings.TrimSpace(string(e.Type)+" "+d.Action)); string(e.Type) == until {
 				return got
 			}
@@ -326,7 +327,7 @@ func TestQueueInCall(t *testing.T) {
 		t.Errorf("the thread is %q", script)
 	}
 	r.postJSON(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
-	eventually(t, "the answer by text", func() bool {
+	testkit.Eventually(t, "the answer by text", func() bool {
 		script := r.script(t, c.thread)
 		return len(script) > 0 && strings.HasPrefix(script[len(script)-1], "assistant text completed: ")
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -88,7 +89,7 @@ func TestUseRealtime(t *testing.T) {
 		t.Errorf("the hook has seen %q", types)
 	}
 	eval[any](t, p, "client.disconnect() ?? null")
-	eventually(t, "the end of the call", func() bool {
+	testkit.Eventually(t, "the end of the call", func() bool {
 		return len(persistencetest.Rows(t, database, "SELECT id FROM calls WHERE ended_at IS NOT NULL")) == 1
 	})
 	var lines []string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -190,7 +191,7 @@ func TestWaitingCallYields(t *testing.T) {
 				var body string
 				// While a slow database does not have the end of the call yet, the turn must
 				// be tried again.
-				eventually(t, "a typed turn", func() bool {
+				testkit.Eventually(t, "a typed turn", func() bool {
 					status, body = post(t, r.url+"/api/threads/"+c.thread+"/messages", `{"content":"Hello."}`)
 					return status != http.StatusConflict
 				})

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
@@ -55,14 +56,14 @@ func soundsOf(t *testing.T, file string) (packets [][]byte) {
 func (r *rig) tapes(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimPrefix(r.database, "sqlite:")), "*", "tapes", "*.tape"))
-	must(t, err)
+	testkit.Must(t, err)
 	return paths
 }
 
 // trackFile reads a track of a call's recording, as a file, once it is there.
 func (r *rig) trackFile(t *testing.T, callID, name string) (file string) {
 	t.Helper()
-	eventually(t, "a recording", func() bool {
+	testkit.Eventually(t, "a recording", func() bool {
 		got := r.do(t, http.MethodGet, "/api/calls/"+callID+"/recording?track="+name, "", "")
 		file = got.body
 		return got.status == http.StatusOK
@@ -80,7 +81,7 @@ func (r *rig) track(t *testing.T, callID, name string) (packets [][]byte) {
 func (r *rig) sound(t *testing.T, threadID, words string) (packets [][]byte, at thread.AudioSpan) {
 	t.Helper()
 	var list struct{ Messages []thread.Message }
-	must(t, json.Unmarshal([]byte(r.do(t, http.MethodGet, "/api/threads/"+threadID+"/messages", "", "").body), &list))
+	testkit.Must(t, json.Unmarshal([]byte(r.do(t, http.MethodGet, "/api/threads/"+threadID+"/messages", "", "").body), &list))
 	for _, m := range list.Messages {
 		if m.Text() != words || m.Metadata.Audio == nil {
 			continue
@@ -190,12 +191,12 @@ func TestRecordingKilled(t *testing.T) {
 	c.speak()
 	c.played(spokenAnswer)
 	last := c.packets()
-	eventually(t, "the last packet on the tape", func() bool { // it is written once a second
+	testkit.Eventually(t, "the last packet on the tape", func() bool { // it is written once a second
 		data := []byte(nil)
 		if tapes := r.tapes(t); len(tapes) == 1 {
 			var err error
 			data, err = os.ReadFile(tapes[0])
-			must(t, err)
+			testkit.Must(t, err)
 		}
 		return bytes.Contains(data, last[len(last)-1])
 	})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -227,7 +228,7 @@ func (c *renewedCall) check() {
 	if len(charts) != asked {
 		t.Errorf("%d charts were requested, %d were drawn", asked, len(charts))
 	}
-	eventually(t, "upstream sessions that are all hung up", func() bool {
+	testkit.Eventually(t, "upstream sessions that are all hung up", func() bool {
 		return !slices.Contains(of("upstream_legs", "CASE WHEN hung_up_at IS NULL THEN 'open' ELSE 'hung up' END"), "open")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 )
@@ -53,7 +54,7 @@ func neighbourTakesThread(t *testing.T, shared bool) {
 	c.at(1)
 	later := c.dial(t, request{thread: first.thread})
 	var ready struct{ Replayed int }
-	must(t, json.Unmarshal(later.next("bridge.ready").Raw, &ready))
+	testkit.Must(t, json.Unmarshal(later.next("bridge.ready").Raw, &ready))
 	if told := map[bool]int{true: len(want)}[shared]; ready.Replayed != told {
 		t.Errorf("%d messages were replayed, want %d", ready.Replayed, told)
 	}

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
@@ -157,7 +158,7 @@ func (r *rig) simulate(cfg simulator.Config) string {
 	ts.Start()
 	r.t.Cleanup(func() {
 		stop()
-		if err := <-done; err != nil {
+		if err, _ := testkit.Receive(r.t, "the end of the simulator", done); err != nil {
 			r.t.Errorf("simulator: %v", err)
 		}
 		ts.Close()
@@ -213,11 +214,11 @@ func keptAddress(t *testing.T) string {
 		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			must(t, mark.Close())
+			testkit.Must(t, mark.Close())
 			continue
 		}
-		must(t, l.Close())
-		t.Cleanup(func() { must(t, mark.Close()) })
+		testkit.Must(t, l.Close())
+		t.Cleanup(func() { testkit.Must(t, mark.Close()) })
 		return address
 	}
 	t.Fatal("no address is free")
@@ -294,7 +295,7 @@ func (r *rig) dial(t *testing.T, q request) (c *caller) {
 // answer in time. On a busy machine that happens.
 func insist(t *testing.T, ask func() (status int, body string)) (status int, body string) {
 	t.Helper()
-	eventually(t, "an answer of the process that has the call", func() bool {
+	testkit.Eventually(t, "an answer of the process that has the call", func() bool {
 		status, body = ask()
 		return status != http.StatusServiceUnavailable || !strings.Contains(body, `"instance_unreachable"`)
 	})
@@ -363,10 +364,8 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 	if f := r.faults.Load(); !begun || r.another || f.RefuseStatus != 0 || f.HangCreation {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, patience)
-	defer cancel()
-	session, err := r.sim.WaitSession(ctx, before+1)
-	must(t, err)
+	session, err := r.sim.WaitSession(testkit.Context(t, "the upstream's session of a call"), before+1)
+	testkit.Must(t, err)
 	return session
 }
 
@@ -374,7 +373,7 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 func (c *caller) offer() string {
 	c.t.Helper()
 	peer, offer, err := c.rig.api.Offer(c.rig.ctx, c.handlers())
-	must(c.t, err)
+	testkit.Must(c.t, err)
 	c.peer = peer
 	c.send = func(data []byte) error { return peer.Send(c.rig.ctx, data) }
 	c.t.Cleanup(c.leave)
@@ -393,11 +392,11 @@ func (c *caller) accept(answer string) {
 	c.t.Helper()
 	if c.peer == nil {
 		line, err := json.Marshal(answer)
-		must(c.t, err)
+		testkit.Must(c.t, err)
 		c.raw(line)
 		return
 	}
-	must(c.t, c.peer.Accept(c.rig.ctx, answer))
+	testkit.Must(c.t, c.peer.Accept(c.rig.ctx, answer))
 	flow := new(media.Flow)
 	flow.Open()
 	heard := make(chan struct{})
@@ -417,9 +416,9 @@ func callForm(t *testing.T, offer, session string) (contentType, body string) {
 		if err == nil {
 			_, err = io.WriteString(p, part.content)
 		}
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, w.Close())
+	testkit.Must(t, w.Close())
 	return w.FormDataContentType(), b.String()
 }
 
@@ -433,7 +432,7 @@ type reply struct {
 func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, method, r.url+path, strings.NewReader(body))
-	must(t, err)
+	testkit.Must(t, err)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -441,10 +440,10 @@ func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	res, err := unpooled.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 
@@ -452,12 +451,4 @@ func (r *rig) post(t *testing.T, path, kind, body string) (int, string) {
 	t.Helper()
 	got := r.do(t, http.MethodPost, path, kind, body)
 	return got.status, got.body
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/pion/rtp"
 	"github.com/pion/webrtc/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
@@ -114,7 +115,7 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	var err error
 	fail := func(errs ...error) {
 		t.Helper()
-		must(t, errors.Join(errs...))
+		testkit.Must(t, errors.Join(errs...))
 	}
 	fail(engine.RegisterDefaultCodecs())
 	b.pc, err = webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&engine)).NewPeerConnection(webrtc.Configuration{})
@@ -152,16 +153,16 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 func (b *roaming) nextOffer(restart bool) string {
 	b.t.Helper()
 	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
-	must(b.t, err)
+	testkit.Must(b.t, err)
 	gathered := webrtc.GatheringCompletePromise(b.pc)
-	must(b.t, b.pc.SetLocalDescription(offer))
-	<-gathered
+	testkit.Must(b.t, b.pc.SetLocalDescription(offer))
+	testkit.Receive(b.t, "the addresses of an offer", gathered)
 	return withoutCandidates(b.pc.LocalDescription().SDP)
 }
 
 func (b *roaming) take(answer string) {
 	b.t.Helper()
-	must(b.t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
+	testkit.Must(b.t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
 }
 
 // restart restarts ICE, as a page does after a change of its network.
@@ -178,7 +179,7 @@ func (b *roaming) restart() {
 func (b *roaming) isHeard(n int64) {
 	b.t.Helper()
 	want := b.session.AudioPackets() + n
-	eventually(b.t, "sound of the caller", func() bool { return b.session.AudioPackets() >= want })
+	testkit.Eventually(b.t, "sound of the caller", func() bool { return b.session.AudioPackets() >= want })
 }
 
 // location is where a browser is. It opens a socket on the first or the second of its
@@ -197,7 +198,7 @@ var loopback = location{"loopback", func(t *testing.T, address int) net.PacketCo
 func listenAt(t *testing.T, ip net.IP) net.PacketConn {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip})
-	must(t, err)
+	testkit.Must(t, err)
 	return socket
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -99,7 +100,7 @@ func (r *rig) clientSecret(t *testing.T) (key string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	res, err := (&http.Client{Transport: transport}).Post(r.url+"/v1/realtime/client_secrets", "application/json", strings.NewReader("{}"))
-	must(t, err)
+	testkit.Must(t, err)
 	defer res.Body.Close()
 	var secret struct{ Value string }
 	if err := json.NewDecoder(res.Body).Decode(&secret); err != nil || !strings.HasPrefix(secret.Value, "ek_") {
@@ -240,7 +241,7 @@ func sdkInterrupt(t *testing.T, p *tab, s *rig) {
 	p.sdkSay(t, "Hello")
 	p.until(t, "an answer after the interruption", "client.history().findLast((line) => line.startsWith('assistant: '))?.startsWith('assistant: Good to see you again.')")
 	var m thread.Message
-	eventually(t, "a message that was interrupted", func() bool {
+	testkit.Eventually(t, "a message that was interrupted", func() bool {
 		var messages []thread.Message
 		for _, thread := range s.rows(t, "SELECT id FROM threads") {
 			messages = append(messages, s.messages(t, thread)...)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -12,7 +13,7 @@ import (
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	must(t, os.WriteFile(path, []byte(yaml), 0o600))
+	testkit.Must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return path
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 )
@@ -34,12 +35,12 @@ func TestShutdownFinishes(t *testing.T) {
 	spoken.next(realtime.TypeInputCommitted)
 
 	r.mine = true // the test stops it itself
-	must(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	eventually(t, "a server that is not ready", func() bool { return r.do(t, http.MethodGet, "/readyz", "", "").status == http.StatusServiceUnavailable })
+	testkit.Must(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	testkit.Eventually(t, "a server that is not ready", func() bool { return r.do(t, http.MethodGet, "/readyz", "", "").status == http.StatusServiceUnavailable })
 	_, status, body := r.try(t, request{})
 	wantRefusal(t, status, body, http.StatusServiceUnavailable, "shutting_down")
 	close(held)
-	<-r.ended
+	testkit.Receive(t, "the end of the process", r.ended)
 	if code := r.cmd.ProcessState.ExitCode(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -68,7 +69,7 @@ func TestShutdownWithTheTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-p.ended
+	testkit.Receive(t, "the end of the process", p.ended)
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(p.stderr.String(), "stopping") {
 		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
@@ -92,7 +93,7 @@ func TestShutdownCutsOff(t *testing.T) {
 	r.wantScript(t, c.thread, answered...)
 	r.nothingOpen(t, c.thread)
 	r.upstreamEnded(c)
-	eventually(t, "an upstream session that is hung up", func() bool {
+	testkit.Eventually(t, "an upstream session that is hung up", func() bool {
 		return len(r.rows(t, "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL")) == 0
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/pcm"
@@ -47,7 +48,7 @@ func TestSideband(t *testing.T) {
 	call.next("bridge.ready")
 	_, secret := r.post(t, "/v1/realtime/client_secrets", "application/json", "{}")
 	var made struct{ Value string }
-	must(t, json.Unmarshal([]byte(secret), &made))
+	testkit.Must(t, json.Unmarshal([]byte(secret), &made))
 	for name, tt := range map[string]struct {
 		token  string
 		status int
@@ -100,7 +101,7 @@ func TestSideband(t *testing.T) {
 
 	call.say(waitPlease)
 	side.tool()
-	must(t, side.conn.CloseNow())
+	testkit.Must(t, side.conn.CloseNow())
 	failed := call.next("bridge.tool.failed")
 	if !strings.Contains(string(failed.Raw), "not connected") {
 		t.Errorf("the tool whose sideband is gone: %s", failed.Raw)
@@ -170,9 +171,9 @@ func TestSocketsElsewhere(t *testing.T) {
 	silence := base64.StdEncoding.EncodeToString(pcm.Linear.Append(nil, make([]int16, 24_000/2)))
 	second.put(`{"type":"input_audio_buffer.append","audio":%q}`, silence)
 	heard := second.session.AudioPackets()
-	eventually(t, "the caller's sound at the upstream", func() bool { return second.session.AudioPackets() > heard })
+	testkit.Eventually(t, "the caller's sound at the upstream", func() bool { return second.session.AudioPackets() > heard })
 
-	must(t, second.conn.CloseNow()) // the call waits
+	testkit.Must(t, second.conn.CloseNow()) // the call waits
 	third := c.at(1).rejoin(t, second.caller)
 	third.welcomed()
 	side.next("bridge.message")

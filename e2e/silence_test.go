@@ -9,6 +9,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/opus"
 	"voicebridge/thread"
@@ -127,11 +128,11 @@ func TestPageSavesSilence(t *testing.T) {
 			lengths := map[string]int{}
 			for _, side := range []string{"user", "assistant"} {
 				decoder, err := opus.NewDecoder(soundRate)
-				must(t, err)
+				testkit.Must(t, err)
 				var samples []int16
 				for _, packet := range oggPackets(t, s.trackFile(t, call, side)) {
 					pcm, err := decoder.Decode(packet)
-					must(t, err)
+					testkit.Must(t, err)
 					samples = append(samples, pcm...)
 				}
 				lengths[side] = len(samples)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/simulator"
 )
@@ -337,11 +338,12 @@ func (s *soak) pass(d time.Duration) { <-time.After(d) }
 // allOver waits until nothing is going on, neither here nor at the upstream.
 func (s *soak) allOver() {
 	s.t.Helper()
-	limit := time.After(patience)
+	out, stop := testkit.Limit()
+	defer stop()
 	for _, ses := range s.sim.Sessions() {
 		select {
 		case <-ses.Done():
-		case <-limit:
+		case <-out:
 			s.t.Fatalf("%s: want all of the upstream's sessions ended, %s goes on", s.name, ses.ID())
 		}
 	}
@@ -361,7 +363,7 @@ func (s *soak) allOver() {
 		}
 		select {
 		case <-again:
-		case <-limit:
+		case <-out:
 			s.t.Fatalf("%s: want all closed in the database, %d rows are open:\n%s", s.name, len(open), strings.Join(open, "\n"))
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
@@ -136,10 +137,10 @@ func (c *socketCaller) heard() []int16 {
 func samples(t *testing.T, frames [][]byte) (out []int16) {
 	t.Helper()
 	d, err := opus.NewDecoder(24_000)
-	must(t, err)
+	testkit.Must(t, err)
 	for _, frame := range frames {
 		part, err := d.Decode(frame)
-		must(t, err)
+		testkit.Must(t, err)
 		out = append(out, part...)
 	}
 	return out
@@ -212,8 +213,8 @@ func testSocket(t *testing.T, transport string) {
 	c.say(chartPlease)
 	c.next("bridge.tool.done")
 	c.saved("chart", says(thread.RoleAssistant, chartAnswer))
-	must(t, c.conn.Close(websocket.StatusNormalClosure, ""))
-	eventually(t, "the end of the call", func() bool {
+	testkit.Must(t, c.conn.Close(websocket.StatusNormalClosure, ""))
+	testkit.Eventually(t, "the end of the call", func() bool {
 		return slices.Equal(r.rows(t, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL"), []string{"browser_closed"})
 	})
 }
@@ -226,7 +227,7 @@ func TestSocketAuthentication(t *testing.T) {
 	r.token = token
 	_, body := r.post(t, "/v1/realtime/client_secrets", "application/json", "{}")
 	var secret struct{ Value string }
-	must(t, json.Unmarshal([]byte(body), &secret))
+	testkit.Must(t, json.Unmarshal([]byte(body), &secret))
 	for _, tt := range []struct {
 		name   string
 		q      handshake
@@ -294,7 +295,7 @@ func TestSocketHostile(t *testing.T) {
 	if e := c.next(realtime.TypeError); e.Error.Code != "event_too_large" {
 		t.Errorf("a large event: %s", e.Raw)
 	}
-	must(t, c.conn.Write(t.Context(), websocket.MessageBinary, []byte{1, 2, 3}))
+	testkit.Must(t, c.conn.Write(t.Context(), websocket.MessageBinary, []byte{1, 2, 3}))
 	c.next(realtime.TypeError)
 	c.say("Echo: here")
 	c.saved("answer", says(thread.RoleAssistant, "Yes."))
@@ -339,19 +340,19 @@ func TestSocketClients(t *testing.T) {
 func testSocketClient(t *testing.T, client string) {
 	t.Helper()
 	wav, err := filepath.Abs(voice)
-	must(t, err)
+	testkit.Must(t, err)
 	r := newRig(t, rigConfig{})
 	base, ca := r.url+"/v1", ""
 	if client == "openai" { // which always takes wss
 		target, err := url.Parse(r.url)
-		must(t, err)
+		testkit.Must(t, err)
 		proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) }})
 		t.Cleanup(proxy.Close)
 		base, ca = proxy.URL+"/v1", filepath.Join(t.TempDir(), "ca.pem")
-		must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}), 0o600))
+		testkit.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}), 0o600))
 	}
 	var seen clientWalk
-	must(t, json.Unmarshal(runClient(t, client, base, wav, ca), &seen))
+	testkit.Must(t, json.Unmarshal(runClient(t, client, base, wav, ca), &seen))
 	seen.check(t)
 	if !strings.HasPrefix(client, "openai") && !seen.Interrupted {
 		t.Error("it does not know that an answer was interrupted")
@@ -370,7 +371,7 @@ func TestSocketReconnect(t *testing.T) {
 	first.next("bridge.ready")
 	first.say(countPlease)
 	first.next(realtime.TypeOutputAudioDelta)
-	must(t, first.conn.CloseNow())
+	testkit.Must(t, first.conn.CloseNow())
 
 	second, status, body := r.again(t, first.caller)
 	if status != http.StatusSwitchingProtocols {
@@ -417,7 +418,7 @@ func TestExampleSocket(t *testing.T) {
 	r := newRig(t, rigConfig{simulator: simulator.Config{Script: script}})
 	speech := pcm.Linear.Append(nil, samples(t, simulator.UserSpeech()))
 	header := "RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\xc0\x5d\x00\x00\x80\xbb\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00"
-	must(t, os.WriteFile(question, append([]byte(header), speech...), 0o600))
+	testkit.Must(t, os.WriteFile(question, append([]byte(header), speech...), 0o600))
 	say := []string{"-server", strings.Replace(r.url, "http", "ws", 1) + "/v1/realtime", "-say", question, "-answer", answer}
 	out, err := command(t, client, nil, say...).CombinedOutput()
 	for _, words := range []string{"(thread ", "You: " + spokenWords + "\n", "It: " + told + "\n"} {
@@ -426,7 +427,7 @@ func TestExampleSocket(t *testing.T) {
 		}
 	}
 	file, err := os.ReadFile(answer)
-	must(t, err)
+	testkit.Must(t, err)
 	if like := correlation(samples(t, simulator.Speech(told)), pcm.Linear.Decode(nil, file[44:])); like < 0.98 {
 		t.Errorf("the answer has a correlation of %.3f", like)
 	}
@@ -442,7 +443,7 @@ func TestSocketPushToTalk(t *testing.T) {
 	c, _, _ := r.connect(t, handshake{})
 	c.put(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":null},"output":{"format":{"type":"audio/pcmu"}}}}}`)
 	resampler, err := pcm.NewResampler(24_000, 8000)
-	must(t, err)
+	testkit.Must(t, err)
 	speech := resampler.Process(samples(t, simulator.UserSpeech())[12_000:84_000]) // three seconds
 	began := time.Now()
 	c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.ULaw.Append(nil, speech)))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 )
@@ -55,7 +56,7 @@ func storageAway(t *testing.T, database string, leave func() (comeBack func())) 
 	until(realtime.TypeOutputBufferStopped, 3)
 	comeBack()
 	until("bridge.storage.recovered", 1)
-	eventually(t, "a program that is ready again", func() bool { return ready() == http.StatusOK })
+	testkit.Eventually(t, "a program that is ready again", func() bool { return ready() == http.StatusOK })
 	c.say("Echo: three")
 	until(realtime.TypeOutputBufferStopped, 4)
 	r.over(c, "hangup")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/realtimetest"
 	"voicebridge/realtime/simulator"
@@ -125,7 +126,7 @@ func testStrictUpstream(t *testing.T, name, transport string) {
 			t.Errorf("the caller is told %s", ev.Raw)
 		}
 	}
-	eventually(t, "the end of the sessions", func() bool {
+	testkit.Eventually(t, "the end of the sessions", func() bool {
 		return !slices.ContainsFunc(server.Sessions(), func(s *realtimetest.StrictSession) bool { return !s.Ended() })
 	})
 	r.quiet()

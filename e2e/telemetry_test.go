@@ -18,6 +18,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -96,11 +97,11 @@ func (r *rig) typeBelow(trace, span string) {
 		r.t.Fatalf("create thread: %d %s", status, body)
 	}
 	q, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, r.url+"/api/threads/"+thread.ID+"/messages", strings.NewReader(`{"content":"Hello"}`))
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	q.Header.Set("Content-Type", "application/json")
 	q.Header.Set("traceparent", "00-"+trace+"-"+span+"-01")
 	res, err := unpooled.Do(q)
-	must(r.t, err)
+	testkit.Must(r.t, err)
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		r.t.Errorf("typed message: %s", res.Status)
@@ -176,7 +177,8 @@ func TestTelemetry(t *testing.T) {
 	if n := receiver.below(askedTrace, askedSpan, "text turn"); n != 1 {
 		t.Errorf("%d spans below that of a client", n)
 	}
-	named := strings.Split(<-asked, "-")
+	trace, _ := testkit.Receive(t, "a request of the tool", asked)
+	named := strings.Split(trace, "-")
 	if len(named) != 4 || receiver.below(named[1], named[2], "execute_tool garden__dig") != 1 {
 		t.Errorf("an MCP server was told of the span %q, which is not that of the tool's turn", named)
 	}

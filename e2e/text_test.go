@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -62,12 +62,12 @@ func TestTypeAndExport(t *testing.T) {
 func streamOf(t *testing.T, url, body string) *bufio.Scanner {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	must(t, err)
+	testkit.Must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Do(req)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = r.Body.Close() })
 	return bufio.NewScanner(r.Body)
 }
@@ -94,13 +94,8 @@ func TestStopWhileATurnRuns(t *testing.T) {
 	if n := len(chunks); n < 3 || chunks[n-1] != "[DONE]" || !slices.Contains(chunks, `{"type":"abort"}`) {
 		t.Errorf("the stream ends with %v, err %v", chunks[max(0, n-4):], in.Err())
 	}
-	select {
-	case code := <-stopped:
-		if code != 0 {
-			t.Errorf("serve ended with %d: %s", code, server.stderr)
-		}
-	case <-time.After(patience):
-		t.Fatal("the server does not end")
+	if code, _ := testkit.Receive(t, "the server's end", stopped); code != 0 {
+		t.Errorf("serve ended with %d: %s", code, server.stderr)
 	}
 	code, out, errs := runCommand(t, environ, "export", id)
 	if code != 0 || !strings.Contains(out, "· interrupted\n\nLet me ") {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // certified returns the settings of a server of https on this machine, and a client that trusts it. The certificate is in a
@@ -24,22 +26,22 @@ import (
 func certified(t *testing.T) (environ []string, client *http.Client, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	testkit.Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	testkit.Must(t, err)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{"cert.pem": cert, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
 	file = filepath.Join(dir, "cert.pem")
 	return []string{"VOICEBRIDGE_TLS__CERT_FILE=" + file, "VOICEBRIDGE_TLS__KEY_FILE=" + filepath.Join(dir, "key.pem")},
-		&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: patience}, file
+		&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: pool}}, Timeout: testkit.Patience}, file
 }
 
 // TestServeTLS uses https, and checks what a browser is told about TURN.
@@ -52,10 +54,10 @@ func TestServeTLS(t *testing.T) {
 		t.Fatalf("it printed %q", s.stdout.text.String())
 	}
 	res, err := client.Get(s.url + "/api/config")
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	must(t, err)
+	testkit.Must(t, err)
 	var answer struct {
 		ICE []struct {
 			URLs                 []string
@@ -69,7 +71,7 @@ func TestServeTLS(t *testing.T) {
 		t.Error("the secret is revealed")
 	}
 	figures, err := client.Get(s.url + "/metrics")
-	must(t, err)
+	testkit.Must(t, err)
 	defer func() { _ = figures.Body.Close() }()
 	if text, err := io.ReadAll(figures.Body); err != nil || !strings.Contains(string(text), `voicebridge_certificate_not_after_seconds{domain="127.0.0.1"} `) {
 		t.Errorf("the end of the certificate is not among the metrics: %v", err)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -78,7 +79,7 @@ func browserKilled(t *testing.T, r *rig) {
 	absent := r.dial(t, request{absent: true})
 	killed.next("bridge.ready")
 	inAnswer(killed)
-	must(t, killed.process.signal(syscall.SIGKILL))
+	testkit.Must(t, killed.process.signal(syscall.SIGKILL))
 	r.upstreamEnded(killed)
 	r.over(killed, "browser_lost")
 	r.wantLike(t, killed.thread, interrupted)
@@ -114,7 +115,7 @@ func browserPaused(t *testing.T, r *rig) {
 func paused(t *testing.T, r *rig) bool {
 	c := r.dial(t, request{apart: true})
 	c.next("bridge.ready")
-	must(t, c.process.signal(syscall.SIGSTOP))
+	testkit.Must(t, c.process.signal(syscall.SIGSTOP))
 	pad := strings.Repeat("x", draftSize)
 	for i := range drafts {
 		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.delta","n":%d,"pad":%q}`, i, pad))
@@ -125,14 +126,14 @@ func paused(t *testing.T, r *rig) bool {
 	// A turn that is in the thread came after all of them.
 	c.session.SimulateSpeech()
 	lost := false
-	eventually(t, "an answer that is saved", func() bool {
+	testkit.Eventually(t, "an answer that is saved", func() bool {
 		lost = len(r.rows(t, fmt.Sprintf("SELECT id FROM calls WHERE id = '%s' AND ended_at IS NOT NULL", c.id))) > 0
 		return lost || slices.ContainsFunc(r.messages(t, c.thread), says(thread.RoleAssistant, spokenAnswer))
 	})
 	if lost {
 		return false
 	}
-	must(t, c.process.signal(syscall.SIGCONT))
+	testkit.Must(t, c.process.signal(syscall.SIGCONT))
 	c.next(realtime.TypeOutputBufferStopped)
 	c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 	hello(c)
@@ -165,7 +166,7 @@ func browserStalled(t *testing.T, r *rig) {
 		c := r.dial(t, request{apart: true})
 		c.next("bridge.ready")
 		hello(c)
-		must(t, c.process.signal(syscall.SIGSTOP))
+		testkit.Must(t, c.process.signal(syscall.SIGSTOP))
 		c.session.SimulateSpeech()
 		fact := fmt.Appendf(nil, `{"type":"response.hologram.done","pad":%q}`, strings.Repeat("x", factSize))
 		for range facts {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
 
@@ -25,7 +26,7 @@ func TestVoiceSettings(t *testing.T) {
 			c := r.dial(t, request{})
 			c.next("bridge.ready")
 			update, err := c.session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-			must(t, err)
+			testkit.Must(t, err)
 			for _, want := range tt.want {
 				if !strings.Contains(string(update.Raw), want) {
 					t.Errorf("no %s in %s", want, update.Raw)

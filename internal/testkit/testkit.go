@@ -29,7 +29,7 @@ func Must(t testing.TB, err error) {
 // Receive returns the next value of ch, and whether ch is open. It ends the test when none comes in time: what names it.
 func Receive[T any](t testing.TB, what string, ch <-chan T) (value T, ok bool) {
 	t.Helper()
-	out, stop := expired(Patience)
+	out, stop := Limit()
 	defer stop()
 	select {
 	case value, ok = <-ch:
@@ -43,21 +43,23 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) (value T, ok bool) {
 // Eventually waits until ok returns true. It ends the test when it does not in time: what names it.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
+	out, stop := Limit() // which goes on while ok looks
+	defer stop()
 	tick := time.NewTicker(step)
 	defer tick.Stop()
-	for range Patience / step {
-		if ok() {
-			return
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-out:
+			t.Fatalf("waited in vain for: %s\n%s", what, stacks())
 		}
-		<-tick.C
 	}
-	t.Fatalf("waited in vain for: %s\n%s", what, stacks())
 }
 
 // Context returns a context that ends with the test, or after Patience with a cause that says what was awaited.
 func Context(t testing.TB, what string) context.Context {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	out, stop := expired(Patience)
+	out, stop := Limit()
 	go func() {
 		defer stop()
 		select {
@@ -70,13 +72,14 @@ func Context(t testing.TB, what string) context.Context {
 	return ctx
 }
 
-// expired returns a channel that is closed after a time of this process, unless stop was called before.
-func expired(after time.Duration) (out <-chan struct{}, stop func()) {
+// Limit returns a channel that is closed once a wait has lasted as long as Patience allows, unless stop was called before:
+// for a test that waits for one of several things, or says more than their name when none comes.
+func Limit() (out <-chan struct{}, stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		tick := time.NewTicker(step)
 		defer tick.Stop()
-		for range after / step {
+		for range Patience / step {
 			select {
 			case <-tick.C:
 			case <-stopped:
