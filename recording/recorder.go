@@ -41,6 +41,7 @@ type Recorder struct {
 	started time.Time // zero before the first Run
 	stopped time.Time // zero before Stop
 	running bool
+	since   time.Time // of the last Run
 	waiting []taken
 	sound   []byte // their payloads
 	lost    int    // packets since the last flush
@@ -100,15 +101,18 @@ func (t *tap) WriteAudio(p *media.Packet) error {
 }
 
 func (r *Recorder) take(track Track, p *media.Packet) {
-	now := time.Now()
+	at := p.Came
+	if at.IsZero() {
+		at = time.Now()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case !r.running:
+	case !r.running || at.Before(r.since): // also what was held, and said before
 	case len(r.sound)+len(p.Payload) > maxWaiting:
 		r.lost++
 	default:
-		kept := taken{track, now.Sub(r.started), *p}
+		kept := taken{track, at.Sub(r.started), *p}
 		r.sound = append(r.sound, p.Payload...)
 		kept.Payload = r.sound[len(r.sound)-len(p.Payload):]
 		r.waiting = append(r.waiting, kept)
@@ -119,8 +123,9 @@ func (r *Recorder) take(track Track, p *media.Packet) {
 func (r *Recorder) Run(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.running = on; on && r.started.IsZero() {
-		r.started = time.Now()
+	r.running, r.since = on, time.Now()
+	if on && r.started.IsZero() {
+		r.started = r.since
 	}
 }
 

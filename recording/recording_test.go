@@ -381,6 +381,78 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// TestHeld has packets come while they cannot be passed on, as a call is set up, and pass in a hurry later: each stands
+// where it came, and what came before the client was told of the recording, or in a pause, is not kept.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	const all, before = 200, 25
+	for name, tt := range map[string]struct {
+		until  int // the packets before that one are held
+		paused bool
+		kept   int
+	}{
+		"half a second before, and a second": {75, false, all - before},
+		"as it begins":                       {before + 1, false, all - before},
+		"before a pause, and in it":          {100, true, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sound := tone(t, 440, all)
+			synctest.Test(t, func(t *testing.T) {
+				var f file
+				r := newRecorder(&f, head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
+				up := r.User(nowhere{})
+				var held []media.Packet
+				for i, payload := range sound {
+					p := media.Packet{Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: payload, Came: time.Now()}
+					switch {
+					case i == before:
+						r.Run(true)
+					case i == 50 && tt.paused:
+						r.Run(false)
+					case i == 100 && tt.paused:
+						r.Run(true)
+					}
+					if held = append(held, p); i+1 >= tt.until {
+						for n := range min(2, len(held)) {
+							must(t, up.WriteAudio(&held[n]))
+						}
+						held = held[min(2, len(held)):]
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+				for i := range held {
+					must(t, up.WriteAudio(&held[i]))
+				}
+				r.Close()
+				opened, err := openTape(bytes.NewReader(f.bytes()))
+				must(t, err)
+				var got placed
+				line := newTimeline(got.put)
+				for p, ok := opened.next(); ok; p, ok = opened.next() {
+					must(t, line.add(p))
+				}
+				must(t, line.finish(opened.length))
+				var want, ms []int
+				for i := range tt.kept {
+					want = append(want, (all-tt.kept+i-before)*20)
+				}
+				for i, packet := range got.packets {
+					if len(packet) > 3 {
+						ms = append(ms, got.starts[i]*1000/sampleRate)
+					}
+				}
+				if !slices.Equal(ms, want) {
+					t.Errorf("packets at %v ms, want %v", ms, want)
+				}
+				if ms := got.length * 1000 / sampleRate; abs(ms-20*(all-before)) > 20 {
+					t.Errorf("%d ms long", ms)
+				}
+			})
+		})
+	}
+}
+
 // TestStop ends a recording some time before it is written, with a packet on its way.
 func TestStop(t *testing.T) {
 	t.Parallel()

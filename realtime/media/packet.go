@@ -32,6 +32,8 @@ type Packet struct {
 	// Format is how Payload is written.
 	Format  Format
 	Payload []byte
+	// Came is when it came, for one that may have been held up since; zero means that it was not.
+	Came time.Time
 	// Part is set for an [Ahead], and says what the packet is part of. Its payload has any number of samples.
 	Part *Part
 }

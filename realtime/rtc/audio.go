@@ -2,6 +2,7 @@ package rtc
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,9 @@ import (
 
 // readMTU is the largest RTP packet that is read, in bytes. A 120 ms Opus packet at 64 kbit/s takes 960.
 const readMTU = 1500
+
+// timeLen is the length of the time in front of a packet that waits for Forward, in ns.
+const timeLen = 8
 
 // Forward waits for the remote's audio and passes it to dst while flow's gate is open, until the peer ends
 // (ErrClosed), dst has closed (also ErrClosed) or ctx ends (its cause). Other errors of dst are counted in flow.
@@ -52,7 +56,7 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 	}()
 
 	r := relay{peer: p, dst: dst, flow: flow}
-	buf := make([]byte, readMTU)
+	buf := make([]byte, timeLen+readMTU)
 	if err := p.keepEarly(ctx, flow, buf); err != nil {
 		return err
 	}
@@ -67,7 +71,8 @@ func (p *Peer) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 			flow.Errors.Add(1)
 			continue
 		}
-		if err := r.pass(buf[:n]); err != nil {
+		came := p.in.zero.Add(time.Duration(binary.BigEndian.Uint64(buf)))
+		if err := r.pass(buf[timeLen:n], came); err != nil {
 			return err
 		}
 		if late = late && unread.Count() > 0; late {
@@ -126,17 +131,16 @@ type relay struct {
 }
 
 // pass handles one packet. It fails only if dst has ended.
-func (r *relay) pass(b []byte) error {
-	now := time.Now()
+func (r *relay) pass(b []byte, came time.Time) error {
 	h, payload, ok := parsePacket(b)
 	if !ok || !r.peer.isOpus(b[1]&0x7f) {
 		r.flow.Errors.Add(1)
 		return nil
 	}
-	if !r.follows(h.ssrc, now) {
+	if !r.follows(h.ssrc, came) {
 		return nil
 	}
-	r.peer.in.stats.count(h, now)
+	r.peer.in.stats.count(h, came)
 	if !r.flow.IsOpen() {
 		r.flow.Gated.Add(1)
 		r.number.hold()
@@ -148,6 +152,7 @@ func (r *relay) pass(b []byte) error {
 	}
 	r.packet = media.Packet{
 		Marker: h.marker, Sequence: sequence, Timestamp: h.timestamp, Source: r.peer.in.source, Payload: payload,
+		Came: came,
 	}
 	err := r.dst.WriteAudio(&r.packet)
 	switch {
@@ -157,6 +162,7 @@ func (r *relay) pass(b []byte) error {
 	case err != nil:
 		r.flow.Errors.Add(1)
 	default:
+		now := time.Now()
 		r.flow.Count(r.last, now)
 		r.last = now
 	}
@@ -269,11 +275,14 @@ type arrivals struct {
 	peer   *Peer
 	source uint32
 	gaps   gaps
+	timed  []byte // reused
 }
 
 // Write takes one packet, and drops it if there is no room.
 func (a *arrivals) Write(b []byte) (int, error) {
-	_, _ = a.peer.in.unread.Write(b, nil)
+	a.timed = binary.BigEndian.AppendUint64(a.timed[:0], uint64(time.Since(a.peer.in.zero)))
+	a.timed = append(a.timed, b...)
+	_, _ = a.peer.in.unread.Write(a.timed, nil)
 	if h, _, ok := parsePacket(b); ok && a.peer.repairs {
 		if lost := a.gaps.take(h.sequence); len(lost) > 0 {
 			a.peer.askFor(a.source, lost)

@@ -339,7 +339,7 @@ func TestAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(2000, func() {
 		sequence++
 		b[2], b[3] = byte(sequence>>8), byte(sequence)
-		if err := r.pass(b); err != nil {
+		if err := r.pass(b, time.Now()); err != nil {
 			t.Error(err)
 		}
 	}); n != 0 {
@@ -457,8 +457,12 @@ func TestEarlySound(t *testing.T) {
 	if flow.Packets.Load()+flow.Gated.Load() > 0 || len(got.packets) > 0 {
 		t.Errorf("%d packets passed the shut gate, and %d were dropped", flow.Packets.Load(), flow.Gated.Load())
 	}
+	opened := time.Now()
 	flow.Open()
 	last := got.next(t)
+	if !last.Came.Before(opened) {
+		t.Errorf("what was held came %s after it was let through", last.Came.Sub(opened))
+	}
 	for range 10 {
 		next := got.next(t)
 		if next.Sequence != last.Sequence+1 || next.Timestamp != last.Timestamp+frameStep {

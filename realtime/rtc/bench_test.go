@@ -2,6 +2,7 @@ package rtc
 
 import (
 	"testing"
+	"time"
 
 	"voicebridge/realtime/media"
 )
@@ -21,6 +22,6 @@ func BenchmarkPass(b *testing.B) {
 	for b.Loop() {
 		sequence++
 		packet[2], packet[3] = byte(sequence>>8), byte(sequence)
-		_ = r.pass(packet)
+		_ = r.pass(packet, time.Now())
 	}
 }

@@ -66,7 +66,8 @@ type Peer struct {
 
 // inbound is the remote's audio.
 type inbound struct {
-	unread  *packetio.Buffer // the packets that Forward has not taken yet
+	unread  *packetio.Buffer // the packets that Forward has not taken yet, each behind its time
+	zero    time.Time        // of these times
 	reading atomic.Bool
 	named   atomic.Int32 // sources of RTP and RTCP so far
 	stats   receiverStats
@@ -84,7 +85,7 @@ const maxUnread = 64 << 10
 
 func (in *inbound) init() {
 	in.opus = 0xff // none
-	in.unread = packetio.NewBuffer()
+	in.unread, in.zero = packetio.NewBuffer(), time.Now()
 	in.unread.SetLimitSize(maxUnread)
 }
 

@@ -355,6 +355,37 @@ func TestInput(t *testing.T) {
 			}
 		})
 	})
+	t.Run("what is held says when it came", func(t *testing.T) {
+		t.Parallel()
+		inRoom(t, newPipe(), func(r *room) {
+			for i := range 200 {
+				r.append(20)
+				time.Sleep(20 * time.Millisecond)
+				if i == 99 {
+					r.flow.Open()
+				}
+			}
+			for i, p := range r.passed() {
+				came := r.at[i]
+				if !p.Came.IsZero() {
+					came = p.Came.Sub(r.start)
+				}
+				if late := came - time.Duration(i)*20*time.Millisecond; late.Abs() > jitter+2*media.FrameTime {
+					t.Errorf("packet %d is said to have come %s late", i, late)
+				}
+			}
+			time.Sleep(time.Second)
+			said := time.Since(r.start)
+			r.append(2000) // at once
+			r.say(`{"type":"input_audio_buffer.commit"}`)
+			time.Sleep(time.Second)
+			for _, p := range r.passed()[200:] {
+				if came := p.Came.Sub(r.start); !p.Came.IsZero() && came < said {
+					t.Errorf("a packet is said to have come %s before all", said-came)
+				}
+			}
+		})
+	})
 	t.Run("a commit follows its sound", func(t *testing.T) {
 		t.Parallel()
 		inRoom(t, newPipe(), func(r *room) {

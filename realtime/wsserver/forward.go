@@ -47,9 +47,10 @@ func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 		faster := media.TakesFaster(dst)
 		if faster || wait <= 0 {
 			wake = c.input.wake
-			frame, waiting, delayed := c.input.frame(clock.Packet.Payload)
+			frame, waiting, came := c.input.frame(clock.Packet.Payload)
+			delayed := !came.IsZero()
 			if frame.sound != nil {
-				clock.Packet.Format = frame.format
+				clock.Packet.Format, clock.Packet.Came = frame.format, came
 				clock.Tick(pace(faster, delayed), waiting)
 				if err := clock.Send(frame.sound, dst, flow); err != nil {
 					return err

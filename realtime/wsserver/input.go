@@ -26,6 +26,7 @@ type input struct {
 	before       []stretch     // in earlier formats
 	sound        []byte        // not forwarded yet
 	newest       time.Duration // how long the sound was that came last
+	since        time.Time     // when the first of what waits came
 	total        int           // bytes that came, and
 	gone         int           // those of them that were forwarded or dropped
 	pending      []pendingEvent
@@ -109,6 +110,9 @@ func (in *input) append(event []byte) *realtime.Error {
 		message := fmt.Sprintf("More than %d s of audio wait. This audio is dropped.", int(limit.Seconds()))
 		return refuse("input_audio_too_much", message)
 	}
+	if in.waiting() < media.FrameTime {
+		in.since = time.Now()
+	}
 	in.sound = append(in.sound, sound...)
 	in.newest = in.length(len(sound))
 	in.total += len(sound)
@@ -170,8 +174,8 @@ func (in *input) clear() {
 }
 
 // frame takes out the next frame, none if there is none yet or the gate is shut. waiting is how much sound there is
-// then, and delayed means that it is late: an event waits for it, or more has come since.
-func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, delayed bool) {
+// then. One that is delayed, as an event waits for it or more has come since, says when it came, and others do not.
+func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, came time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	frame.format = in.format
@@ -181,7 +185,7 @@ func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, delaye
 	}
 	n := frame.format.Frame()
 	if len(*from) < n || !in.open() {
-		return stretch{}, in.waiting(), false
+		return stretch{}, in.waiting(), time.Time{}
 	}
 	frame.sound = append(buf[:0], (*from)[:n]...)
 	*from = (*from)[n:]
@@ -190,5 +194,11 @@ func (in *input) frame(buf []byte) (frame stretch, waiting time.Duration, delaye
 		in.before = in.before[1:]
 	}
 	waiting = in.waiting()
-	return frame, waiting, len(in.pending) > 0 || waiting > max(jitter, min(in.newest, largest))
+	if len(in.pending) == 0 && waiting <= max(jitter, min(in.newest, largest)) {
+		return frame, waiting, time.Time{}
+	}
+	if came = time.Now().Add(-waiting); came.Before(in.since) {
+		came = in.since
+	}
+	return frame, waiting, came
 }
