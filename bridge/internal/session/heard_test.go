@@ -1,8 +1,10 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +69,27 @@ func TestHeardText(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// TestLetters has the page estimate by the same table how far an answer was spoken: its tests read the same file.
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../../web/ui/test/fixtures/letters.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []struct {
+		Text    string
+		Letters float64
+	}
+	if err := json.Unmarshal(raw, &texts); err != nil || len(texts) < 8 {
+		t.Fatalf("%d texts, %v", len(texts), err)
+	}
+	for _, tt := range texts {
+		if got := letters(tt.Text); math.Abs(got-tt.Letters) > 0.01 {
+			t.Errorf("%q takes as long as %v Latin letters, want %v", tt.Text, got, tt.Letters)
 		}
 	}
 }

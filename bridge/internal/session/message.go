@@ -364,18 +364,23 @@ func (p pace) length(text string) time.Duration {
 
 // scripts are those of which a character does not take as long to say as a Latin letter, and how many letters it takes.
 // All languages say about as much in the same time (Coupé et al., Science Advances 5, 2019), in characters that say
-// more or less: a word, a syllable, or consonants without their vowels.
+// more or less: a word, a syllable, or consonants without their vowels. The page's captions follow the same table.
 var scripts = []struct {
 	of      []*unicode.RangeTable
 	letters float64
 }{
-	{[]*unicode.RangeTable{unicode.Han, unicode.Yi}, 3.1},
+	{[]*unicode.RangeTable{unicode.Han, unicode.Yi}, 4.2},
 	{[]*unicode.RangeTable{
 		unicode.Hangul, unicode.Ethiopic, unicode.Canadian_Aboriginal, unicode.Cherokee, unicode.Vai,
-	}, 2.2},
+	}, 2.4},
 	{[]*unicode.RangeTable{unicode.Hiragana, unicode.Katakana, unicode.Bopomofo}, 1.9},
 	{[]*unicode.RangeTable{unicode.Inherited, unicode.Mn, unicode.Cf, unicode.So}, 0},
+	{[]*unicode.RangeTable{unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}, 1.8},
 	{[]*unicode.RangeTable{unicode.Arabic, unicode.Hebrew, unicode.Syriac}, 1.4},
+	{[]*unicode.RangeTable{
+		unicode.Devanagari, unicode.Bengali, unicode.Gujarati, unicode.Gurmukhi, unicode.Tamil, unicode.Telugu,
+		unicode.Kannada, unicode.Malayalam,
+	}, 1.2},
 	{[]*unicode.RangeTable{unicode.Nd}, 3},
 }
 

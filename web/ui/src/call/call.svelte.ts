@@ -284,7 +284,7 @@ export class Call {
 
   /** Follows the voice through the words of the answer. */
   #listen(): void {
-    if (this.state.playing) this.#speech?.hear(this.sound.level('assistant'), performance.now());
+    if (this.state.playing) this.#speech?.hear((count, seconds) => this.sound.voice(count, seconds), performance.now());
     const spoken = this.#speech?.of(this.state.captions) ?? {};
     if (JSON.stringify(spoken) !== JSON.stringify(this.spoken)) this.spoken = spoken;
   }

@@ -136,6 +136,11 @@ export class Sound {
     return this.muted || this.resting ? 0 : this.heard();
   }
 
+  /** The levels of the last pieces of the assistant's voice, of so many seconds each. */
+  voice(count: number, seconds: number): number[] {
+    return this.#speaker.pieces(count, seconds);
+  }
+
   /** How loud the microphone is, muted or not. */
   heard(): number {
     return this.#microphone?.level() ?? 0;

@@ -38,6 +38,11 @@ export class Speaker {
     return this.#meter?.level() ?? 0;
   }
 
+  /** The levels of the last pieces of sound of so many seconds each. */
+  pieces(count: number, seconds: number): number[] {
+    return this.#meter?.pieces(count, seconds) ?? [];
+  }
+
   rest(): void {
     this.#meter?.close();
     this.#meter = null;

@@ -1,32 +1,53 @@
 import { asText, type Json } from '../base/json';
 import type { Caption } from '../message/live';
+import { Said, type End } from './letters';
 
-/** Steps a second of a voice until this call has heard one: a letter is one step, and where a clause or a sentence ends there are some more. */
-const usualPace = 18.5;
-const clauseSteps = 4;
-const sentenceSteps = 9;
-/** A word is lit this long before it is said, for a pause is noticed late, and a word that is lit late looks wrong. */
-const leadSeconds = 0.12;
 /** From this level on a voice is heard. */
 const audible = 0.1;
+/** How long a piece of sound is of which it is known how loud it is, in seconds. */
+const pieceSeconds = 0.02;
 /** A shorter silence is inside a word. */
-const pauseMs = 220;
-/** How far the estimate may be from where a pause belongs at which it is put right: some steps, and a share of those since the last one, which is larger while the voice is not known. */
-const near = 6;
-const share = { known: 0.25, unknown: 0.6 };
+const pauseSeconds = 0.11;
+/** How long voices pause, in seconds. */
+const usualPause = { sentence: 0.35, clause: 0.18, word: 0.1 };
+/** A word is lit this long before it is said, for a word that is lit late looks wrong. */
+const leadSeconds = 0.08;
+/** A level that does not come for so long never comes: the browser measures none. */
+const deafMs = 1500;
 
-const clauseEnd = /[.!?…:;,—–。！？](?=\s|$)|\n/g;
+/** How fast a voice is of which nothing is known: letters in a second that is not silent, and how far that may be off. Paces are logarithms. */
+const unknown = { pace: Math.log(16), sure: 1 / 0.35 ** 2 };
+/** No pace is known better than that, for no voice keeps it. */
+const surest = 1 / 0.1 ** 2;
+/** How unevenly one letter takes its time: many letters are more even. */
+const uneven = 0.9;
+/** What speaks against a way by which the voice has come here, as the exponent of its probability: a pause within a clause, and ends without a pause. */
+const against = { inside: 2, clause: 1.5, sentence: 4 };
+/** How many ways are kept in mind. */
+const keptWays = 12;
+/** The estimate waits at the end of a sentence for its pause, for this share of the way there. */
+const patience = 0.5;
 
-/** How many letters have been said, of answers that are not said to their end. */
+/** How many characters have been said, of answers that are not said to their end. */
 export type Spoken = Readonly<Record<string, number>>;
+
+/** A way by which the voice may have come to where it is: at its last pause so many letters were said in so many seconds of voice. */
+interface Way {
+  letters: number;
+  voiced: number;
+  pace: number;
+  /** How well the pace is known: one by its variance. */
+  sure: number;
+  /** How improbable this way is. */
+  cost: number;
+}
 
 /**
  * How far the answers of a call have been spoken. Their words come long before their sound, and nobody says which word is
- * being played. So it is estimated, as the server does for what was interrupted: by the time since the voice began and the
- * pace of this voice, and put right at its pauses, where sentences and clauses end.
+ * being played. So it is estimated, by how long the voice has been heard and by its pauses: each may be at the end of any
+ * clause that is near, or of none. What explains all of them best is taken for true, so one mistake does not last.
  */
 export class Speech {
-  #pace = usualPace;
   /** The response of an item. */
   #responses = new Map<string, string>();
   /** Responses that were played, or never will be. */
@@ -34,16 +55,20 @@ export class Speech {
   #playing = '';
   /** The upstream says when it plays. */
   #reports = false;
-  #steps = 0;
+  #began = 0;
   #before = 0;
-  /** The voice has begun. */
+  /** How long the voice was heard without its pauses, and has been silent, in seconds. */
+  #voiced = 0;
+  #silent = 0;
   #heard = false;
-  #silentSince = 0;
-  /** Where the estimate was at the beginning of a silence, until that is a pause. */
-  #silentAt = -1;
-  /** Steps and time at the last pause. */
-  #mark = { steps: 0, at: 0 };
-  #texts: string[] = [];
+  #pausing = false;
+  #ways: Way[] = [];
+  /** The ways before the last pause. */
+  #earlier: Way[] = [];
+  #voice = unknown;
+  #said = new Said();
+  /** How many characters were taken for said: no word that is lit goes out again. */
+  #lit = 0;
 
   take(event: Json, now: number): void {
     const type = asText(event.type);
@@ -52,84 +77,114 @@ export class Speech {
     if (type === 'output_audio_buffer.started') {
       this.#reports = true;
       this.#playing = response;
-      this.#before = now;
-      this.#heard = false;
-      this.#steps = this.#silentSince = 0;
-      this.#mark = { steps: 0, at: now };
+      this.#began = this.#before = now;
+      this.#heard = this.#pausing = false;
+      this.#voiced = this.#silent = this.#lit = 0;
+      this.#ways = [{ letters: 0, voiced: 0, ...this.#voice, cost: 0 }];
+      this.#said = new Said();
     } else if (type === 'output_audio_buffer.stopped' || type === 'output_audio_buffer.cleared' || type.startsWith('bridge.upstream.')) {
       for (const id of this.#responses.values()) if (id === this.#playing || type.startsWith('bridge.')) this.#over.add(id);
+      if (this.#playing !== '') this.#remember(type === 'output_audio_buffer.stopped');
       this.#playing = '';
     }
   }
 
-  /** Takes how loud the voice is, about ten times a second. */
-  hear(level: number, now: number): void {
-    const past = Math.min(1000, now - this.#before);
+  /** Takes how loud the voice was, about ten times a second: pieces returns the levels of the last pieces of sound, of so many as are asked for and so many seconds each. */
+  hear(pieces: (count: number, seconds: number) => number[], now: number): void {
+    const past = Math.min(1000, now - this.#before) / 1000;
     this.#before = now;
     if (this.#playing === '') return;
-    const loud = level >= audible;
-    // A level that never comes is no silence: the browser measures none.
-    if (!this.#heard && !loud && now - this.#mark.at < 1500) return;
-    if (!this.#heard) this.#mark.at = now;
-    else this.#steps += (this.#pace * past) / 1000;
-    this.#heard = true;
-    if (loud) this.#silentSince = 0;
-    else if (this.#silentSince === 0) [this.#silentSince, this.#silentAt] = [now - past / 2, this.#steps];
-    else if (this.#silentAt >= 0 && now - this.#silentSince >= pauseMs) this.#pause(now);
+    const levels = pieces(Math.round(past / pieceSeconds), pieceSeconds);
+    // What was not measured is taken for more of the same.
+    const deaf = !this.#heard && now - this.#began >= deafMs;
+    if (deaf || (this.#heard && !this.#pausing)) this.#voiced += Math.max(0, past - levels.length * pieceSeconds);
+    for (const level of levels) this.#piece(level >= audible, deaf);
   }
 
-  // What ends nearest is over.
-  #pause(now: number): void {
-    const at = this.#silentAt;
-    this.#silentAt = -1;
-    const ends = [...this.#texts.join('\n').matchAll(clauseEnd)].map(({ index }) => this.#stepsTo(index + 1, false));
-    const end = ends.filter((steps) => steps > this.#mark.steps).reduce((best, steps) => (Math.abs(steps - at) < Math.abs(best - at) ? steps : best), Infinity);
-    if (Math.abs(end - at) > near + (this.#pace === usualPace ? share.unknown : share.known) * (at - this.#mark.steps)) return;
-    const seconds = (this.#silentSince - this.#mark.at) / 1000;
-    if (seconds >= 1) this.#pace = Math.min(34, Math.max(7, (this.#pace + (end - this.#mark.steps) / seconds) / 2));
-    this.#mark = { steps: end, at: this.#silentSince };
-    this.#steps = end + (this.#pace * (now - this.#silentSince)) / 1000;
+  #piece(loud: boolean, deaf: boolean): void {
+    if (loud) {
+      if (this.#pausing) this.#pause(this.#silent);
+      this.#heard = true;
+      this.#pausing = false;
+      this.#silent = 0;
+      this.#voiced += pieceSeconds;
+    } else if (!this.#heard) {
+      if (deaf) this.#voiced += pieceSeconds;
+    } else {
+      this.#silent += pieceSeconds;
+      if (this.#pausing) return;
+      this.#voiced += pieceSeconds;
+      if (this.#silent < pauseSeconds) return;
+      this.#pausing = true;
+      this.#voiced -= this.#silent;
+      this.#earlier = this.#ways;
+      this.#pause(usualPause.clause);
+    }
   }
 
-  /** The steps to a letter, with those of a pause before it; after: with those after the last one. */
-  #stepsTo(letters: number, after = true): number {
-    const text = this.#texts.join('\n').slice(0, letters);
-    const pauses = [...text.matchAll(clauseEnd)].filter(({ index }) => after || index + 1 < letters);
-    return letters + pauses.reduce((sum, [end]) => sum + (/[.!?…。！？\n]/.test(end) ? sentenceSteps : clauseSteps), 0);
+  /** Finds out where the voice pauses, or has paused for so many seconds. */
+  #pause(seconds: number): void {
+    const next: Way[] = [];
+    const odd = (usual: number) => Math.log(seconds / usual) ** 2 * 3;
+    for (const way of this.#earlier) {
+      next.push({ ...way, cost: way.cost + against.inside + odd(usualPause.word) });
+      if (this.#voiced - way.voiced < 2 * pauseSeconds) continue;
+      let skipped = 0;
+      for (const end of this.#said.ends) {
+        if (end.letters <= way.letters) continue;
+        const at = arrive(way, end.letters, this.#voiced);
+        next.push({ ...at, cost: at.cost + skipped + odd(end.sentence ? usualPause.sentence : usualPause.clause) });
+        skipped += end.sentence ? against.sentence : against.clause;
+        if (skipped > 8 * against.sentence) break;
+      }
+    }
+    this.#ways = next.sort((a, b) => a.cost - b.cost).slice(0, keptWays);
+  }
+
+  /** Keeps what is known of the voice for its next answer: best if this one was heard to its end. */
+  #remember(whole: boolean): void {
+    const known = this.#ways[0];
+    if (whole && this.#heard && this.#said.letters > 0) this.#voice = arrive({ letters: 0, voiced: 0, ...this.#voice, cost: 0 }, this.#said.letters, this.#voiced);
+    else if (known) this.#voice = known;
+    this.#voice = { pace: this.#voice.pace, sure: this.#voice.sure };
   }
 
   /** How many letters have been said. */
   #letters(): number {
-    const text = this.#texts.join('\n');
-    let [low, high] = [0, text.length];
-    while (low < high) {
-      const middle = Math.ceil((low + high) / 2);
-      if (this.#stepsTo(middle, false) <= this.#steps + (this.#heard ? leadSeconds * this.#pace : 0)) low = middle;
-      else high = middle - 1;
-    }
-    return low < text.length ? low : Infinity;
+    const way = this.#ways[0];
+    if (!way || this.#voiced === 0) return 0;
+    if (this.#pausing && way.voiced === this.#voiced) return way.letters;
+    const said = way.letters + Math.exp(way.pace) * (this.#voiced - way.voiced + leadSeconds);
+    const end = this.#said.ends.find(({ letters, sentence }: End) => sentence && letters > way.letters);
+    return end && said > end.letters && said < end.letters + patience * (end.letters - way.letters) ? end.letters : said;
   }
 
   /** What is not said to its end of the captions. */
   of(captions: Caption[]): Spoken {
     const spoken: Record<string, number> = {};
-    this.#texts = [];
     const playing: { itemId: string; text: string }[] = [];
     for (const { itemId, text } of captions) {
       const response = this.#responses.get(itemId);
       if (!this.#reports || response === undefined || this.#over.has(response)) continue;
-      if (response !== this.#playing) {
-        spoken[itemId] = 0; // it waits for its turn
-        continue;
-      }
-      this.#texts.push(text);
-      playing.push({ itemId, text });
+      if (response === this.#playing) playing.push({ itemId, text });
+      else spoken[itemId] = 0; // it waits for its turn
     }
-    let left = this.#letters();
+    this.#said.learn(playing.map(({ text }) => text).join('\n'));
+    this.#lit = Math.max(this.#lit, this.#said.place(this.#letters()));
+    let left = this.#lit;
     for (const { itemId, text } of playing) {
       if (left < text.length) spoken[itemId] = Math.max(0, left);
       left -= text.length + 1;
     }
     return spoken;
   }
+}
+
+/** The way on to so many letters in so many seconds of voice. */
+function arrive(way: Way, letters: number, voiced: number): Way {
+  const variance = uneven ** 2 / (letters - way.letters);
+  const off = Math.log((letters - way.letters) / (voiced - way.voiced)) - way.pace;
+  const expected = variance + 1 / way.sure;
+  const sure = way.sure + 1 / variance;
+  return { letters, voiced, pace: way.pace + off / variance / sure, sure: Math.min(sure, surest), cost: way.cost + (off ** 2 / expected + Math.log(expected)) / 2 };
 }
