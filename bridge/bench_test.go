@@ -123,7 +123,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	}))
 	cfg.bridge.Upstreams = []bridge.Route{{Upstream: b.driver(cfg.over.upstream, "simulator")}}
 	if cfg.over.upstream == duplex && cfg.live == nil {
-		cfg.live = &live.Client{Backend: live.Backend{Model: "backend"}}
+		cfg.live = &live.Client{}
 	}
 	if cfg.live != nil {
 		cfg.live.URL, cfg.live.HTTP, cfg.live.Log = b.address+"/v1/live/sessions", b.http, log
@@ -146,6 +146,9 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	}
 	if cfg.bridge.Tools == nil {
 		cfg.bridge.Tools = chartTools
+	}
+	if cfg.live != nil {
+		cfg.bridge.Tools = withAgent(cfg.bridge.Tools, cmp.Or(cfg.simulator.Script, simulator.DefaultScript()))
 	}
 	if cfg.bridge.Session == (bridge.SessionConfig{}) {
 		cfg.bridge.Session = bridge.SessionConfig{

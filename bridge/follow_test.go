@@ -75,7 +75,7 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	if got := strings.Join(received, ", "); got != "How tall, About, What did I" {
 		t.Errorf("the model received: %s", got)
 	}
-	if all := b.messages(key); len(all) != 4 || all[1].ID != "answer" {
+	if all := b.messages(key); len(all) < 4 || all[1].ID != "answer" || all[2].Text() != "What did I say before?" {
 		t.Errorf("thread:\n%s", b.script(key))
 	}
 }

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +78,9 @@ func testReload(t *testing.T, p pair) {
 	}
 	b.hangUp(second)
 	all := b.messages(second.key())
+	if p.upstream == duplex { // the agent's answer is a message of its own
+		all = slices.Delete(all, 1, 2)
+	}
 	if len(all) != messages || all[1].Metadata.Status != thread.StatusInterrupted || all[2].Role != thread.RoleAssistant {
 		t.Errorf("thread:\n%s", b.script(second.key()))
 	}

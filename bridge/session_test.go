@@ -149,7 +149,7 @@ func testSessionsInTime(t *testing.T, p pair) {
 // TestCallsBudget warns of a budget and ends the call when it is spent.
 func TestCallsBudget(t *testing.T) {
 	t.Parallel()
-	all(t, testCallsBudget)
+	pairs(t, testCallsBudget)
 }
 
 func testCallsBudget(t *testing.T, p pair) {

@@ -24,7 +24,7 @@ func TestLiveSoak(t *testing.T) {
 	seed := cmp.Or(*soakSeed, rand.Uint64())
 	t.Logf("-soak.for %v -soak.seed %d", *soakFor, seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]"})
+	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]", environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
 	r.another = true
 	var where string
 	var typed, saved []string

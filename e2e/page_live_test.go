@@ -12,9 +12,6 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// byAgent is GPT-Live whose delegations are text turns on the thread.
-var byAgent = strings.TrimSuffix(byLive, "}") + `,"live":{"delegate":"chat"}}`
-
 // pieWords asks for a tool that needs an approval.
 const pieWords = "Draw a pie chart."
 
@@ -30,78 +27,62 @@ func liveScript(replies ...int) *simulator.Script {
 	return script
 }
 
-// TestPageLive is a call of the page with GPT-Live in both ways of delegation, which is recorded: captions, a chart, an approval and
-// its denial, an interruption, typed text, and a reload in the middle.
+// TestPageLive is a call of the page with GPT-Live, which is recorded: captions, a chart, an approval and its denial, typed text, and
+// a reload in the middle.
 func TestPageLive(t *testing.T) {
 	t.Parallel()
-	for name, upstream := range map[string]string{"responses": byLive, "chat": byAgent} {
-		said := map[string]map[string]string{
-			"responses": {"deny": "It did not work.", "approve": "It is done."},
-			"chat":      {"deny": "could not be made", "approve": "Here is"},
-		}[name]
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newRig(t, rigConfig{
-				simulator: simulator.Config{Script: liveScript(greets)}, upstreams: "[" + upstream + "]",
-				environ: append([]string{
-					"VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"), "VOICEBRIDGE_TEXT_PROVIDER=simulator",
-					"VOICEBRIDGE_RECORDING__ENABLED=true",
-				}, waiting...),
-			})
-			p := openBrowser(t)
-			p.visit(t, s.url)
-			p.do(t, "choose to record", chromedp.Evaluate[chromedp.Void](`(localStorage.setItem('voicebridge-settings', '{"record":true}'), undefined)`))
-			p.reload(t)
-			p.click(t, "talk")
-			p.talk(t, heardWords)
-			p.untilMessage(t, "assistant voice completed", greeting)
-			p.say(t, chartWords)
-			p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
-			p.untilMessage(t, "assistant voice completed", drawn)
-			p.untilSilent(t)
-			for _, answer := range []string{"deny", "approve"} {
-				p.say(t, pieWords)
-				p.until(t, "the question", "probe.all('approval-dialog').length === 1")
-				p.click(t, answer)
-				p.until(t, "no question", "probe.all('approval-dialog').length === 0")
-				p.until(t, "the end of the answer", "probe.messages().filter((m) => m.source === 'voice' && m.status === 'completed' && m.text.includes('"+said[answer]+"')).length > 0")
-				p.untilSilent(t)
-			}
-			p.reload(t)
-			p.until(t, "the way back", "probe.all('rejoin').length === 1")
-			p.click(t, "rejoin")
-			p.untilLive(t)
-			if name == "responses" { // of the agent's answers the whole is known before it is said
-				p.say(t, "Tell me a long story.")
-				p.until(t, "the story", "probe.state() === 'speaking'")
-				p.until(t, "some of it", "probe.messages().at(-1).source === 'voice' && probe.messages().at(-1).text.split(' ').length > 6")
-				p.speak(t)
-				p.until(t, "an interruption", "probe.messages().some((m) => m.source === 'voice' && m.status === 'interrupted')")
-			}
-			p.click(t, "hangup")
-			p.untilOver(t)
-			testkit.Eventually(t, "the end of the session", func() bool {
-				return len(s.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND status = 'completed' AND NOT estimated")) == 1
-			})
-			s.untilEnded(t, 1)
-			if got := s.rows(t, "SELECT status FROM tool_call_log WHERE name = 'create_pie_chart' ORDER BY called_at"); len(got) != 2 || got[0] == "done" || got[1] != "done" {
-				t.Errorf("the tool that needs an approval: %q", got)
-			}
-			call := s.rows(t, "SELECT id FROM calls")[0]
-			for _, track := range []string{"user", "assistant", "both"} {
-				testkit.Eventually(t, "the recording of "+track, func() bool {
-					status, sound := get(t, fmt.Sprintf("%s/api/calls/%s/recording?track=%s", s.url, call, track))
-					return status == http.StatusOK && len(sound) > 10_000 && strings.HasPrefix(sound, "OggS")
-				})
-			}
-			if n := len(s.sim.LiveSessions()); n != 1 {
-				t.Errorf("%d sessions for one call", n)
-			}
-			for _, r := range s.liveSession(t, 1).Received() {
-				if r.Refused != "" {
-					t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
-				}
-			}
+	s := newRig(t, rigConfig{
+		simulator: simulator.Config{Script: liveScript(greets)}, upstreams: "[" + byLive + "]",
+		environ: append([]string{
+			"VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"), "VOICEBRIDGE_TEXT_PROVIDER=simulator",
+			"VOICEBRIDGE_RECORDING__ENABLED=true",
+		}, waiting...),
+	})
+	p := openBrowser(t)
+	p.visit(t, s.url)
+	p.do(t, "choose to record", chromedp.Evaluate[chromedp.Void](`(localStorage.setItem('voicebridge-settings', '{"record":true}'), undefined)`))
+	p.reload(t)
+	p.click(t, "talk")
+	p.talk(t, heardWords)
+	p.untilMessage(t, "assistant voice completed", greeting)
+	p.say(t, chartWords)
+	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
+	p.untilMessage(t, "assistant voice completed", drawn)
+	p.untilSilent(t)
+	for answer, told := range map[string]string{"deny": "could not be made", "approve": "Here is"} {
+		p.say(t, pieWords)
+		p.until(t, "the question", "probe.all('approval-dialog').length === 1")
+		p.click(t, answer)
+		p.until(t, "no question", "probe.all('approval-dialog').length === 0")
+		p.until(t, "the end of the answer", "probe.messages().filter((m) => m.source === 'voice' && m.status === 'completed' && m.text.includes('"+told+"')).length > 0")
+		p.untilSilent(t)
+	}
+	p.reload(t)
+	p.until(t, "the way back", "probe.all('rejoin').length === 1")
+	p.click(t, "rejoin")
+	p.untilLive(t)
+	p.click(t, "hangup")
+	p.untilOver(t)
+	testkit.Eventually(t, "the end of the session", func() bool {
+		return len(s.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND status = 'completed' AND NOT estimated")) == 1
+	})
+	s.untilEnded(t, 1)
+	if got := s.rows(t, "SELECT status FROM tool_call_log WHERE name = 'create_pie_chart' ORDER BY called_at"); len(got) != 2 || got[0] == "done" || got[1] != "done" {
+		t.Errorf("the tool that needs an approval: %q", got)
+	}
+	call := s.rows(t, "SELECT id FROM calls")[0]
+	for _, track := range []string{"user", "assistant", "both"} {
+		testkit.Eventually(t, "the recording of "+track, func() bool {
+			status, sound := get(t, fmt.Sprintf("%s/api/calls/%s/recording?track=%s", s.url, call, track))
+			return status == http.StatusOK && len(sound) > 10_000 && strings.HasPrefix(sound, "OggS")
 		})
+	}
+	if n := len(s.sim.LiveSessions()); n != 1 {
+		t.Errorf("%d sessions for one call", n)
+	}
+	for _, r := range s.liveSession(t, 1).Received() {
+		if r.Refused != "" {
+			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
+		}
 	}
 }

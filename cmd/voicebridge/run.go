@@ -118,6 +118,9 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 		return err
 	}
 	a.onClose(a.up.close)
+	for _, notice := range a.cfg.Notices {
+		a.log.Warn("setting without effect", "notice", notice)
+	}
 	if a.up.note != "" {
 		a.log.Warn("the upstream is the simulator", "note", a.up.note)
 	}

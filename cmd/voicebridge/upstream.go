@@ -197,14 +197,7 @@ func openUpstreams(
 
 // liveClient returns a client of GPT-Live as the settings say.
 func liveClient(cfg *config.Config, u *config.Upstream) *live.Client {
-	own := cfg.Live.Over(u.Live)
-	return &live.Client{
-		URL: u.Address(), APIKey: u.Key.Reveal(),
-		Backend: live.Backend{
-			Delegate: own.Delegate, Model: own.Model, Effort: own.Effort, Instructions: own.Instructions,
-			Rounds: cfg.Calls.ToolRounds,
-		},
-	}
+	return &live.Client{URL: u.Address(), APIKey: u.Key.Reveal(), Rounds: cfg.Calls.ToolRounds}
 }
 
 // run serves the simulator until ctx ends, if it is the upstream.

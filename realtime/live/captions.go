@@ -282,13 +282,18 @@ func (c *captions) announce(before string, item tree) {
 	c.emit(e)
 }
 
-// append announces an item at the end of the conversation that is complete.
-func (c *captions) append(item tree) {
+// append announces an item at the end of the conversation, and returns the one before it.
+func (c *captions) append(item tree) (before string) {
 	c.turnAt = c.sound.position()
-	before := c.lastItem
+	before = c.lastItem
 	c.lastItem, _ = item["id"].(string)
 	c.announce(before, item)
-	c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(before), "item": item})
+	return before
+}
+
+// appendWhole appends an item that is complete.
+func (c *captions) appendWhole(item tree) {
+	c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.append(item)), "item": item})
 }
 
 func orNull(id string) any {
@@ -312,21 +317,15 @@ func (c *captions) beginAnswer(s *segment, before string) {
 	c.emit(tree{"type": realtime.TypeOutputBufferStarted, "response_id": s.response})
 }
 
-// The kinds of responses: an answer that is heard, and what the backend writes.
-const (
-	spoken  = "audio"
-	written = "text"
-)
-
-func response(id, modality, status string) tree {
+func response(id, status string) tree {
 	return tree{
 		"id": id, "object": "realtime.response", "status": status, "status_details": nil,
-		"output": []tree{}, "output_modalities": []string{modality}, "usage": nil, "metadata": nil,
+		"output": []tree{}, "output_modalities": []string{spoken}, "usage": nil, "metadata": nil,
 	}
 }
 
 func responseCreated(id string) tree {
-	return tree{"type": realtime.TypeResponseCreated, "response": response(id, spoken, realtime.ResponseInProgress)}
+	return tree{"type": realtime.TypeResponseCreated, "response": response(id, realtime.ResponseInProgress)}
 }
 
 // item is the message that a segment is, with its transcript or null.
@@ -423,7 +422,7 @@ func (c *captions) endAnswer(s *segment, status, reason string) {
 	c.emit(c.part(s, realtime.TypeContentPartDone, tree{"part": tree{"type": "audio", "transcript": s.text(0)}}))
 	c.emit(tree{"type": realtime.TypeOutputItemDone, "response_id": s.response, "output_index": 0, "item": item})
 	c.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(c.before(s)), "item": item})
-	done := response(s.response, spoken, status)
+	done := response(s.response, status)
 	done["output"] = []tree{item}
 	if reason != "" {
 		done["status_details"] = tree{"type": status, "reason": reason}

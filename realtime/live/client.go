@@ -6,7 +6,7 @@
 //	conn.go    the connection: what comes, what is sent, what is due
 //	session.go what is known of a session, and its rules, by
 //	captions.go  fragments of transcripts → items and answers
-//	work.go    delegations → functions; their results → the backend, or lines
+//	work.go    delegations and typed texts → a function; its results → lines
 //	lines.go   what the model is to say, one line after the other
 //	core.go    what these share
 //	sound.go   the caller's sound without holes, the model's without what nobody should hear
@@ -48,7 +48,8 @@ const requestTimeout = 20 * time.Second
 type Client struct {
 	URL    string // the whole address of the sessions, such as https://api.openai.com/v1/live/sessions
 	APIKey string
-	Backend
+	// Rounds limits how often work is delegated after the user's last words; zero means no limit.
+	Rounds int
 
 	// Offer makes a peer and its offer.
 	Offer func(ctx context.Context, h media.Handlers) (Peer, string, error)
@@ -92,7 +93,7 @@ func (c *Client) Dial(ctx context.Context, s Session) (*Conn, error) {
 }
 
 func (c *Client) dial(ctx context.Context, s Session) (*Conn, error) {
-	conn := newConn(c.Backend, c.log(), s.Handlers, newConfig(cmp.Or(s.Model, Model), s.Config, s.History))
+	conn := newConn(c.Rounds, c.log(), s.Handlers, newConfig(cmp.Or(s.Model, Model), s.Config, s.History))
 	peer, offer, err := c.Offer(ctx, conn.handlers())
 	if err != nil {
 		return nil, err
@@ -155,7 +156,7 @@ func (c *Client) create(ctx context.Context, offer string, s Session, conn *Conn
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body := realtime.Encode(tree{
-		"session":   conn.session.config.creation(c.Backend),
+		"session":   conn.session.config.creation(),
 		"transport": tree{"type": "webrtc", "sdp": offer},
 	})
 	res, err := c.post(ctx, c.URL, body, s.SafetyIdentifier)

@@ -55,13 +55,13 @@ type Conn struct {
 }
 
 // newConn returns the connection that a peer will carry.
-func newConn(backend Backend, log *slog.Logger, h media.Handlers, cfg config) *Conn {
+func newConn(rounds int, log *slog.Logger, h media.Handlers, cfg config) *Conn {
 	conn := &Conn{
 		log: log, h: h, wake: make(chan struct{}, 1), write: make(chan struct{}, 1), taken: make(chan struct{}, 1),
 		begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 	conn.ctx, conn.cancel = context.WithCancel(context.Background())
-	conn.session.init(backend, cfg, log, &conn.sound)
+	conn.session.init(rounds, cfg, log, &conn.sound)
 	conn.sound.begins = func() { conn.do(conn.session.speaks) }
 	return conn
 }

@@ -23,7 +23,7 @@ import (
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
+		b := newBench(t)
 		b.dial()
 		time.Sleep(2 * time.Second)
 		source := media.NewSource()
@@ -62,7 +62,7 @@ func TestSilence(t *testing.T) {
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
+		b := newBench(t)
 		b.dial()
 		source, began, sequence := media.NewSource(), time.Now(), uint16(0)
 		for i := range 1000 { // 20 s, of which each fourth is spoken
@@ -138,8 +138,7 @@ func TestPieces(t *testing.T) {
 func TestCreation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
-		b.client.Effort, b.client.Instructions = "low", "Think."
+		b := newBench(t)
 		b.client.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (int, string) {
 			body, _ := io.ReadAll(r.Body)
 			if b.posted = append(b.posted, string(body)); len(b.posted) == 1 {
@@ -157,8 +156,7 @@ func TestCreation(t *testing.T) {
 			t.Errorf("%s\nthen %s", b.posted[0], b.posted[1])
 		}
 		for path, want := range map[string]string{
-			"model": `"gpt-live-1.1"`, "delegation.type": `"responses"`, "delegation.responses.model": `"backend-1"`,
-			"delegation.responses.reasoning": `{"effort":"low"}`, "audio.output.voice": `"marin"`,
+			"model": `"gpt-live-1.1"`, "delegation": `{"type":"client"}`, "audio.output.voice": `"marin"`,
 		} {
 			raw, _ := json.Marshal(second.Session)
 			if got := realtime.Member(raw, strings.Split(path, ".")...); string(got) != want {
@@ -188,7 +186,7 @@ func TestUnusable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, "")
+				b := newBench(t)
 				tt.change(b)
 				s := b.session()
 				if name == "cannot be saved" {
@@ -223,7 +221,7 @@ func TestUnusable(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
+		b := newBench(t)
 		b.dial()
 		time.Sleep(time.Minute)
 		b.peer.says(`{"type":"session.usage.updated","event_id":"a","usage":{"seconds":48}}`)
@@ -233,7 +231,7 @@ func TestEnd(t *testing.T) {
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, "")
+		b := newBench(t)
 		b.peer.deaf = true
 		b.dial()
 		time.Sleep(time.Minute)
@@ -273,7 +271,7 @@ func TestLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, "")
+				b := newBench(t)
 				b.dial()
 				tt.play(b)
 				synctest.Wait()
@@ -306,7 +304,7 @@ func TestHeld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, "")
+				b := newBench(t)
 				b.dial()
 				heard := 0
 				out := relay{&b.conn.sound, sinkFunc(func(*media.Packet) error { heard++; return nil })}

@@ -25,57 +25,13 @@ type Peer interface {
 	Close() error
 }
 
-// sentKind is what a command is for.
-type sentKind int
-
-const (
-	sentOther sentKind = iota
-	sentOutput
-	sentText
-	sentCreate
-	sentAppend
-	sentShort
-)
-
-// command is what is remembered of a command, for its error.
-type command struct {
-	kind   sentKind
-	client string // the event_id of the client's event that has caused it
-	call   *call
-	bytes  int // as the backend counts them
-	create int
-	text   string
-}
-
-// call is a function that the backend, or a delegation to the client, has called.
-type call struct {
-	id, name string
-	batch    *batch
-	since    time.Time
-	// started means that the backend has got an answer, but not the result.
-	started  bool
-	answered bool
-	refused  bool // an answer was, and a short one was sent
-}
-
-// batch is one response of the backend.
-type batch struct {
-	id       string
-	calls    []*call
-	items    []tree
-	done     bool
-	replied  bool // its calls were answered, and the backend was asked to go on
-	touched  time.Time
-	delegate string
-}
-
 // core is what the parts of a session share.
 type core struct {
 	now      time.Time
 	sound    *sound
 	out      [][]byte // events for the client
 	commands [][]byte
-	sent     map[string]command
+	sent     map[string]string // what a session was told by each command, for its error
 	order    []string
 	counter  int
 }
@@ -86,12 +42,12 @@ func (c *core) emit(e tree) {
 	c.out = append(c.out, realtime.Encode(e))
 }
 
-// command tells the session something.
-func (c *core) command(what command, e tree) {
+// command sends a command. text is what the session is told by it, empty if that is not to be told otherwise.
+func (c *core) command(text string, e tree) {
 	c.counter++
 	id := fmt.Sprintf("%s%d", ownPrefix, c.counter)
 	e["event_id"] = id
-	c.sent[id] = what
+	c.sent[id] = text
 	if c.order = append(c.order, id); len(c.order) > maxSent {
 		delete(c.sent, c.order[0])
 		c.order = c.order[1:]

@@ -8,8 +8,8 @@ import (
 
 // Times of what the model is to say.
 const (
-	// settles is how long a line takes to be heard, at most: until then the next one would cut it off.
-	settles = 1500 * time.Millisecond
+	// settles is how long the model takes to begin to say something, at most: until then a line would cut it off.
+	settles = 2500 * time.Millisecond
 	// outdated is how long a line waits for a pause. Then the model is only told what it says.
 	outdated = 20 * time.Second
 	// patience is how long a line that cannot wait does.
@@ -34,7 +34,8 @@ type lines struct {
 	*core
 	captions *captions
 	waiting  []line
-	sentAt   time.Time
+	sentAt   time.Time // when the model was told one
+	about    time.Time // when it has delegated something, of which it says a word
 	// firstBy is when the session counts as one that cannot speak.
 	firstBy time.Time
 }
@@ -56,7 +57,7 @@ func (l *lines) know(text, delegation string) { l.append(typeThinking, text, del
 func (l *lines) append(kind, text, delegation string) {
 	for _, part := range pieces(text) {
 		event := tree{"type": kind, "delegation_id": orNull(delegation), "content": part}
-		l.command(command{kind: sentAppend, text: part}, event)
+		l.command(part, event)
 	}
 }
 
@@ -83,7 +84,12 @@ func (l *lines) next() {
 
 // busy reports whether the model speaks, or is about to.
 func (l *lines) busy() bool {
-	return l.captions.speaking() || !l.sentAt.IsZero() && l.now.Sub(l.sentAt) < settles && !l.spokeSince(l.sentAt)
+	return l.captions.speaking() || l.awaits(l.sentAt, settles) || l.awaits(l.about, settles)
+}
+
+// awaits reports whether the model may still begin to say something because of what came then.
+func (l *lines) awaits(at time.Time, within time.Duration) bool {
+	return !at.IsZero() && l.now.Sub(at) < within && !l.spokeSince(at)
 }
 
 // spokeSince reports whether the model has begun to say something since.
@@ -94,7 +100,7 @@ func (l *lines) spokeSince(at time.Time) bool {
 
 // expected reports whether the model is about to say a line.
 func (l *lines) expected() bool {
-	return len(l.waiting) > 0 || !l.sentAt.IsZero() && l.now.Sub(l.sentAt) < firstSound && !l.spokeSince(l.sentAt)
+	return len(l.waiting) > 0 || l.awaits(l.sentAt, firstSound)
 }
 
 // mute reports whether the session has not said its first line in time.
@@ -110,6 +116,6 @@ func (l *lines) refused(kind, text, delegation string) {
 	for text != "" {
 		part := realtime.HeadOf(text, shorter)
 		text = text[len(part):]
-		l.command(command{kind: sentShort}, tree{"type": kind, "delegation_id": orNull(delegation), "content": part})
+		l.command("", tree{"type": kind, "delegation_id": orNull(delegation), "content": part})
 	}
 }

@@ -127,10 +127,10 @@ type bench struct {
 
 const created = `{"session":{"id":"live_1"},"transport":{"type":"webrtc","sdp":"v=0\r\nm=audio"}}`
 
-func newBench(t *testing.T, delegate Delegate) *bench {
+func newBench(t *testing.T) *bench {
 	b := &bench{t: t, peer: &fakePeer{closed: make(chan struct{})}}
 	b.client = &Client{
-		URL: "https://api.example/v1/live/sessions", APIKey: "sk-test", Backend: Backend{Delegate: delegate, Model: "backend-1", Rounds: 3},
+		URL: "https://api.example/v1/live/sessions", APIKey: "sk-test", Rounds: 3,
 		Offer: func(_ context.Context, h media.Handlers) (Peer, string, error) {
 			b.peer.h = h
 			return b.peer, "v=0 offer", nil
@@ -216,11 +216,7 @@ func TestTranscripts(t *testing.T) {
 // says (user, voice), or time that passes (wait).
 func play(t *testing.T, script string) (client, model string) {
 	t.Helper()
-	delegate := DelegateResponses
-	if after, ok := strings.CutPrefix(script, "chat\n"); ok {
-		delegate, script = DelegateChat, after
-	}
-	b := newBench(t, delegate)
+	b := newBench(t)
 	b.dial()
 	n := 0
 	for line := range strings.Lines(script) {

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ var ErrEnded = errors.New("the session has ended")
 // session is what is known of a session, and its rules: they send nothing and start nothing.
 type session struct {
 	id       string
-	backend  Backend
 	log      *slog.Logger
 	core     core
 	captions captions
@@ -44,22 +42,18 @@ type session struct {
 }
 
 // init makes the parts. sound is that of the connection.
-func (s *session) init(backend Backend, cfg config, log *slog.Logger, sound *sound) {
-	s.backend, s.config = backend, cfg
+func (s *session) init(rounds int, cfg config, log *slog.Logger, sound *sound) {
+	s.config = cfg
 	s.final, s.seen = media.StateClosed, make(seen)
 	s.log = log
 
 	k := &s.core
-	k.sound, k.sent = sound, make(map[string]command)
+	k.sound, k.sent = sound, make(map[string]string)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
 	s.lines = lines{core: k, captions: &s.captions}
-	s.work = work{
-		core: k, captions: &s.captions, lines: &s.lines, seen: make(seen),
-		chat: backend.Delegate == DelegateChat, maxRounds: backend.Rounds,
-	}
-	s.work.most.items, s.work.most.bytes = maxItems, maxBytes
+	s.work = work{core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), maxRounds: rounds}
 	s.captions.unheard = len(cfg.history) > 0
-	s.captions.delegates = func() bool { return s.work.pending != nil || s.work.running != nil }
+	s.captions.delegates = s.work.isAnswering
 }
 
 // end ends the session; the first reason wins.
@@ -78,7 +72,7 @@ func (s *session) end(why media.State, reason string) {
 func (s *session) close() {
 	if !s.closing {
 		s.closing, s.core.commands = true, nil
-		s.core.command(command{}, tree{"type": typeClose})
+		s.core.command("", tree{"type": typeClose})
 	}
 }
 
@@ -122,9 +116,6 @@ func (s *session) take(ev *event) {
 			s.captions.commit(u)
 		}
 		s.work.delegated(ev)
-		s.work.askNext()
-	case typeBackend:
-		s.work.backend(ev)
 	case typeUsage:
 		s.used(ev.Usage.Seconds)
 	case typeClosed:
@@ -187,31 +178,20 @@ func (s *session) closed(reason string) {
 
 // fault takes an error.
 func (s *session) fault(e *failure) {
-	what, own := s.core.sent[e.Command]
+	text := s.core.sent[e.Command]
 	delete(s.core.sent, e.Command)
 	e.Message = realtime.MaskKeys(e.Message)
-	cause := e.Error
-	cause.EventID = what.client
 	switch {
 	case !s.started && s.failed == nil:
 		s.failed = &realtime.APIError{Status: 400, Type: e.Type, Code: e.Code, Message: e.Message, Param: e.Param}
 	case e.Code == "context_injection_incomplete" && s.closing:
-	case cause.Fatal():
-		s.core.refuse(what.client, cause)
-	case what.kind == sentAppend:
-		s.log.Warn("upstream has refused what it was told", "code", e.Code, "error", e.Message)
-		if strings.Contains(e.Message, "token") {
-			s.lines.refused(typeThinking, what.text, "")
-		}
-	case own && what.kind != sentOther && what.kind != sentShort:
-		s.log.Warn("upstream has refused an item", "code", e.Code, "error", e.Message)
-		s.work.refused(what, &e.Error)
-		askedByClient := what.kind == sentCreate && what.client != "" && e.Code != "function_call_outputs_required"
-		if askedByClient || what.kind == sentText {
-			s.core.refuse(what.client, cause)
-		}
+	case e.Fatal():
+		s.core.refuse("", e.Error)
 	default:
 		s.log.Warn("upstream complains", "code", e.Code, "param", e.Param, "error", e.Message)
+		if strings.Contains(e.Message, "token") {
+			s.lines.refused(typeThinking, text, "")
+		}
 	}
 }
 
@@ -259,14 +239,14 @@ func (s *session) createItem(ev *realtime.Event) {
 	shown["status"], shown["object"] = "completed", "realtime.item"
 	switch {
 	case item.Type == realtime.ItemFunctionCallOutput:
-		s.captions.append(shown)
-		s.work.output(item.CallID, item.Output, ev.EventID)
+		s.captions.appendWhole(shown)
+		s.work.output(item.CallID, item.Output)
 	case item.Type == realtime.ItemMessage && item.Role == "user":
-		s.captions.append(shown)
-		s.work.text(item.Text(), ev.EventID)
+		s.captions.appendWhole(shown)
+		s.work.text(item.Text())
 		s.typed = true
 	case item.Type == realtime.ItemMessage:
-		s.captions.append(shown)
+		s.captions.appendWhole(shown)
 		s.lines.know(item.Text(), "")
 	}
 }
@@ -286,24 +266,20 @@ func (s *session) create(ev *realtime.Event) {
 	if fields.Instructions != "" {
 		s.lines.append(typeInstruction, fields.Instructions, "")
 	}
-	if !s.work.create(ev.EventID, typed) {
+	if !s.work.create(typed) {
 		s.core.refuse(ev.EventID, notSupported("a request to speak without a question"))
 	}
 }
 
-// configure takes session.update: tools are the backend's, and instructions can be added to. The rest is left out.
+// configure takes session.update: instructions can be added to. The rest is left out.
 func (s *session) configure(ev *realtime.Event) {
 	var change map[string]json.RawMessage
 	_ = json.Unmarshal(ev.Session, &change) // what is of another form changes nothing
 	cfg := &s.config
-	before, instructed := realtime.Encode(cfg.tools), cfg.instruct
+	instructed := cfg.instruct
 	delete(change, "audio") // it is fixed
 	maps.Copy(cfg.session, change)
-	cfg.read()
-	if !bytes.Equal(before, realtime.Encode(cfg.tools)) && s.backend.Delegate != DelegateChat {
-		s.core.command(command{}, tree{"type": typeUpdate, "session": tree{"delegation": cfg.delegation(s.backend)}})
-		s.lines.append(typeInstruction, toolNews(cfg.tools), "")
-	}
+	_ = json.Unmarshal(cfg.session["instructions"], &cfg.instruct)
 	if cfg.instruct != instructed {
 		s.instruct()
 	}
@@ -320,16 +296,4 @@ func (s *session) instruct() {
 		return
 	}
 	s.core.emit(tree{"type": realtime.TypeSessionExpiring})
-}
-
-// toolNews tells the voice what its backend can do now.
-func toolNews(tools []tree) string {
-	names := make([]string, len(tools))
-	for i, t := range tools {
-		names[i], _ = t["name"].(string)
-	}
-	if len(names) == 0 {
-		return "Your backend has no functions any more."
-	}
-	return realtime.HeadOf("Your backend now has these functions: "+strings.Join(names, ", ")+".", maxAppend)
 }

@@ -18,15 +18,10 @@ const (
 	typeUserDelta   = "session.input_transcript.delta"
 	typeVoiceDelta  = "session.output_transcript.delta"
 	typeDelegation  = "session.delegation.created"
-	typeBackend     = "response.event"
 	typeUsage       = "session.usage.updated"
 	typeClosed      = "session.closed"
 	typeError       = "error"
-	suffixAppended  = ".appended"
-	typeUpdate      = "session.update"
 	typeClose       = "session.close"
-	typeItem        = "response.item.create"
-	typeCreate      = "response.create"
 	typeCommentary  = "session.commentary.append"
 	typeThinking    = "session.thinking.append"
 	typeInstruction = "session.instructions.append"
@@ -41,14 +36,10 @@ type event struct {
 	Delta      string       `json:"delta"`
 	Start      milliseconds `json:"start_ms"`
 	End        milliseconds `json:"end_ms"`
-	Offset     milliseconds `json:"offset_ms"`
 	Delegation struct {
-		ID     string `json:"id"`
-		Target string `json:"target"`
+		ID string `json:"id"`
 	} `json:"delegation"`
-	DelegationID string          `json:"delegation_id"`
-	Event        json.RawMessage `json:"event"` // of the backend's Responses API
-	Session      struct {
+	Session struct {
 		ID        string  `json:"id"`
 		ExpiresAt float64 `json:"expires_at"`
 	} `json:"session"`
@@ -86,21 +77,6 @@ func (m *milliseconds) UnmarshalJSON(b []byte) error {
 		*m = milliseconds(math.Round(f))
 	}
 	return nil
-}
-
-// backendEvent is an event of the Responses API, as far as it is read.
-type backendEvent struct {
-	Type     string `json:"type"`
-	Response struct {
-		ID    string          `json:"id"`
-		Model string          `json:"model"`
-		Usage json.RawMessage `json:"usage"`
-		Error *realtime.Error `json:"error"`
-		Why   struct {
-			Reason string `json:"reason"`
-		} `json:"incomplete_details"`
-	} `json:"response"`
-	Item realtime.Item `json:"item"`
 }
 
 // readLoosely reads what fits of an object; a field of another form is left empty.

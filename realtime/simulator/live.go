@@ -15,12 +15,8 @@ type fieldsOf map[string]fieldsOf
 var liveFields = fieldsOf{
 	"model": nil, "instructions": nil, "input": nil, "store": nil, "audio": {"output": {"voice": nil}},
 	"safety_identifier": nil,
-	"delegation": {"type": nil, "acknowledgement_delay_ms": nil, "responses": {
-		"model": nil, "instructions": nil, "tools": nil, "tool_choice": nil, "parallel_tool_calls": nil,
-		"reasoning": {"effort": nil, "summary": nil},
-		"text":      {"verbosity": nil}, "max_output_tokens": nil, "service_tier": nil,
-	}},
-	"client": {"data_channel": nil},
+	"delegation":        {"type": nil, "acknowledgement_delay_ms": nil},
+	"client":            {"data_channel": nil},
 }
 
 // check names the first field that an object may not have.
@@ -67,6 +63,9 @@ func checkLive(o object, knows func(string) bool) *realtime.Error {
 	if len(input) > liveInput {
 		return refuse("invalid_value", "session.input",
 			"array too long. Expected an array with maximum length %d", liveInput)
+	}
+	if kind, given := lookup(o, "delegation", "type"); given && kind != "client" {
+		return refuse("invalid_value", "session.delegation.type", "The simulator delegates to the client alone.")
 	}
 	total := 0
 	for i, m := range input {

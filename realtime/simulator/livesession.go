@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +21,6 @@ const (
 	liveWord    = 500 * time.Millisecond // of the caller, until it is told
 	liveAppears = 600 * time.Millisecond // until what it is told has a place
 	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
-	liveItems   = 128
-	liveBytes   = 32768
 )
 
 // LiveSession is one session of GPT-Live. Its exported methods are safe for concurrent use.
@@ -57,7 +53,7 @@ type LiveSession struct {
 	// heardTill is until when the caller's words were told while they speak.
 	heardTill  time.Duration
 	heardWords int
-	backend    liveBackend
+	delegation any      // the newest one
 	turn       int      // of the script's utterances
 	said       []string // by the user, in this session and before
 	told       int64
@@ -122,7 +118,7 @@ func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSes
 			s.said = append(s.said, fmt.Sprint(content[0].(object)["text"]))
 		}
 	}
-	s.voice, s.backend = liveVoice{s: s}, liveBackend{s: s, open: map[string]bool{}}
+	s.voice = liveVoice{s: s}
 	return s, nil
 }
 
@@ -271,8 +267,6 @@ var liveCommands = map[string]fieldsOf{
 	"session.instructions.append": {"delegation_id": nil, "content": nil},
 	"session.thinking.append":     {"delegation_id": nil, "content": nil},
 	"session.commentary.append":   {"delegation_id": nil, "content": nil},
-	"response.item.create":        {"item": nil},
-	"response.create":             {},
 	"session.close":               {},
 }
 
@@ -319,11 +313,6 @@ func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
 		if !s.faults.MuteClose {
 			s.end("close_requested")
 		}
-	case "response.item.create":
-		item, _ := o["item"].(object)
-		return s.backend.add(item)
-	case "response.create":
-		return s.backend.create()
 	case "session.input_audio.mute", "session.input_audio.unmute":
 		s.emit(object{"type": kind + "d", "client_event_id": id})
 	default:
@@ -333,13 +322,8 @@ func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
 }
 
 func (s *LiveSession) update(id string, o object) *realtime.Error {
-	now, _ := s.session["delegation"].(object)
-	if kind, given := lookup(o, "session", "delegation", "type"); given && kind != cmp.Or[any](now["type"], "client") {
+	if kind, given := lookup(o, "session", "delegation", "type"); given && kind != "client" {
 		return refuse("immutable_field_update", "session.delegation.type", "The type of delegation cannot be changed.")
-	}
-	if change, ok := lookup(o, "session", "delegation", "responses"); ok {
-		responses, _ := now["responses"].(object)
-		maps.Copy(responses, change.(object))
 	}
 	s.emit(object{"type": "session.updated", "client_event_id": id, "session": object{"id": s.id}})
 	return nil
@@ -352,13 +336,15 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 	switch {
 	case !given:
 		return refuse("missing_required_parameter", "delegation_id", "Missing required parameter: 'delegation_id'.")
-	case delegation != nil && s.backend.client != delegation:
+	case delegation != nil && delegation != s.delegation:
 		return refuse("invalid_value", "delegation_id", "There is no such delegation.")
 	case liveTokens(text) > liveAppend:
 		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
 	}
-	if said, ok := strings.CutPrefix(text, "User: "); ok { // to the session before
-		s.said = append(s.said, said)
+	for _, begins := range []string{"User: ", "The user has typed: "} { // to the session before, or now
+		if said, ok := strings.CutPrefix(text, begins); ok {
+			s.said = append(s.said, said)
+		}
 	}
 	s.clock.after(liveAppears, func() {
 		at := s.Now().Milliseconds()
@@ -384,7 +370,6 @@ func (s *LiveSession) heard(h speechEvent) {
 	parts := liveWords(reply.Transcript)
 	half := max(1, len(parts)/2)
 	if h.started {
-		s.voice.next = ""
 		s.voice.interrupted()
 		s.heardTill, s.heardWords = at, 0
 		s.listens(s.turn, parts)
@@ -400,12 +385,12 @@ func (s *LiveSession) heard(h speechEvent) {
 	rest := func() {
 		s.fragment("session.input_transcript.delta", strings.Join(parts[told:], ""), from, at-200*time.Millisecond)
 	}
-	if len(reply.Calls) == 0 && s.delegates() == "responses" {
+	if len(reply.Calls) == 0 {
 		s.clock.after(200*time.Millisecond, rest)
 		s.clock.after(400*time.Millisecond, func() { s.voice.say(reply.Say) })
 		return
 	}
-	s.backend.delegate(reply, nil)
+	s.delegate()
 	s.clock.after(300*time.Millisecond, rest)
 }
 
@@ -429,10 +414,14 @@ func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {
 	}
 }
 
-func (s *LiveSession) delegates() string {
-	kind, _ := lookup(s.session, "delegation", "type")
-	text, _ := kind.(string)
-	return cmp.Or(text, "client")
+// delegate has the client do what the user wants.
+func (s *LiveSession) delegate() {
+	s.delegation = newID("item_")
+	s.emit(object{
+		"type": "session.delegation.created", "offset_ms": s.Now().Milliseconds(),
+		"delegation": object{"id": s.delegation, "type": "delegation", "target": "client"},
+	})
+	s.voice.say("One moment, please.")
 }
 
 // liveWords splits a text into words, each with the space before it.
@@ -452,15 +441,7 @@ type liveVoice struct {
 	begun  time.Duration // by the session's clock
 	told   int           // of words
 	ends   bool          // it stops soon
-	next   string        // said after that
 	packet media.Packet
-}
-
-// sayNext says a text once nothing is being said.
-func (v *liveVoice) sayNext(text string) {
-	if v.next = text; v.at >= len(v.frames) {
-		v.say(text)
-	}
 }
 
 // say cuts off what is being said.
@@ -473,7 +454,6 @@ func (v *liveVoice) say(text string) {
 	fill := strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / "))
 	text = fill.Replace(text)
 	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
-	v.next = ""
 }
 
 func (v *liveVoice) interrupted() {
@@ -490,9 +470,6 @@ func (v *liveVoice) interrupted() {
 
 func (v *liveVoice) frame() {
 	frame := silentFrame
-	if v.next != "" && v.at >= len(v.frames) && v.told >= len(v.words) {
-		v.say(v.next)
-	}
 	if v.at < len(v.frames) {
 		frame = v.frames[v.at]
 		v.at++
@@ -517,177 +494,4 @@ func (v *liveVoice) tell() {
 	}
 	v.s.fragment("session.output_transcript.delta", strings.Join(v.words[v.told:next], ""), from, to)
 	v.told = next
-}
-
-// liveBackend is the model that the voice delegates to.
-type liveBackend struct {
-	s           *LiveSession
-	running     bool
-	delegation  string
-	client      any             // the delegation to the client that is known
-	open        map[string]bool // calls; true once they are answered
-	reply       *Reply
-	failed      bool // an output reports an error
-	items, size int
-	text        string // typed, and not answered
-	response    string
-}
-
-// delegate begins a task.
-func (b *liveBackend) delegate(reply *Reply, by any) {
-	id := newID("item_")
-	kind := b.s.delegates()
-	event := object{
-		"type": "session.delegation.created", "offset_ms": b.s.Now().Milliseconds(),
-		"delegation": object{"id": id, "type": "delegation", "target": kind},
-	}
-	if by != nil {
-		event["client_event_id"] = by
-	}
-	b.delegation = id
-	if kind == "client" {
-		b.client = id
-		b.s.emit(event)
-		b.s.voice.say("One moment, please.")
-		return
-	}
-	b.s.emit(event)
-	b.reply, b.failed = reply, false
-	b.begin()
-	calls, ok := pickCalls(&response{tools: b.tools(), choice: b.choice()}, reply.Calls)
-	if !ok || len(calls) == 0 {
-		text := reply.Say
-		if !ok && reply.Else != nil {
-			text = reply.Else.Say
-		}
-		b.answer(text)
-		return
-	}
-	b.s.voice.say(reply.Say)
-	for i, c := range calls {
-		call := newID("call_")
-		b.open[call] = false
-		item := object{
-			"type": "function_call", "id": newID("fc_"), "call_id": call, "name": c.name, "arguments": "",
-			"status": "in_progress",
-		}
-		b.event(object{"type": "response.output_item.added", "output_index": i, "item": item})
-		b.event(object{"type": "response.function_call_arguments.done", "output_index": i, "arguments": c.arguments})
-		item = maps.Clone(item)
-		item["arguments"], item["status"] = c.arguments, "completed"
-		b.event(object{"type": "response.output_item.done", "output_index": i, "item": item})
-	}
-	b.complete()
-}
-
-func (b *liveBackend) tools() (tools []tool) {
-	list, _ := lookup(b.s.session, "delegation", "responses", "tools")
-	all, _ := list.([]any)
-	for _, t := range all {
-		declared, _ := t.(object)
-		name, _ := declared["name"].(string)
-		parameters, _ := declared["parameters"].(object)
-		tools = append(tools, tool{name: name, parameters: parameters})
-	}
-	return tools
-}
-
-func (b *liveBackend) choice() any {
-	choice, _ := lookup(b.s.session, "delegation", "responses", "tool_choice")
-	return cmp.Or(choice, any("auto"))
-}
-
-func (b *liveBackend) event(e object) {
-	b.s.emit(object{"type": "response.event", "delegation_id": b.delegation, "event": e})
-}
-
-func (b *liveBackend) begin() {
-	b.running, b.response = true, newID("resp_")
-	b.event(object{"type": "response.created", "response": object{
-		"id": b.response, "status": "in_progress", "model": "backend", "output": []any{},
-	}})
-}
-
-func (b *liveBackend) complete() {
-	b.running = false
-	b.event(object{"type": "response.completed", "response": object{
-		"id": b.response, "status": "completed", "model": "backend", "output": []any{},
-		"usage": object{"input_tokens": 100, "output_tokens": 20, "total_tokens": 120},
-	}})
-}
-
-// answer ends a task with words.
-func (b *liveBackend) answer(text string) {
-	b.s.clock.after(300*time.Millisecond, func() {
-		b.complete()
-		b.s.voice.sayNext(text)
-	})
-}
-
-// add takes an item.
-func (b *liveBackend) add(item object) *realtime.Error {
-	if b.s.delegates() == "client" {
-		return refuse("invalid_value", "", "response.item.create requires Responses delegation.")
-	}
-	raw, _ := json.Marshal(item) // it was JSON
-	if b.items+1 > liveItems || b.size+len(raw) > liveBytes {
-		return refuse("response_input_buffer_full", "",
-			"Backend response input history is limited to %d items and %d UTF-8 bytes per session.",
-			liveItems, liveBytes)
-	}
-	call, _ := item["call_id"].(string)
-	if item["type"] == "function_call_output" {
-		answered, known := b.open[call]
-		if !known || answered {
-			return refuse("invalid_value", "item.call_id", "No open call has the id '%s'.", call)
-		}
-		output, _ := item["output"].(string)
-		b.open[call], b.failed = true, b.failed || reportsError(output)
-	}
-	b.items, b.size = b.items+1, b.size+len(raw)
-	if item["type"] == "message" {
-		content, _ := item["content"].([]any)
-		for _, c := range content {
-			part, _ := c.(object)
-			text, _ := part["text"].(string)
-			b.text = text
-		}
-	}
-	return nil
-}
-
-// create has the backend go on.
-func (b *liveBackend) create() *realtime.Error {
-	if b.s.delegates() == "client" {
-		return refuse("invalid_value", "", "response.create requires Responses delegation.")
-	}
-	var missing []string
-	for id, answered := range b.open {
-		if !answered {
-			missing = append(missing, id)
-		}
-	}
-	slices.Sort(missing)
-	switch {
-	case len(missing) > 0:
-		return refuse("function_call_outputs_required", "",
-			"Missing function call outputs for: %s.", strings.Join(missing, ", "))
-	case b.running:
-		return refuse("conversation_already_has_active_response", "", "The backend is at work.")
-	case len(b.open) > 0:
-		clear(b.open)
-		b.begin()
-		text := cmp.Or(b.reply.Then, textToolDone)
-		if b.failed {
-			text = cmp.Or(b.reply.Failed, textToolFailed)
-		}
-		b.answer(text)
-	default:
-		text := b.text
-		b.text = ""
-		b.s.said = append(b.s.said, text)
-		c := chooser{script: b.s.cfg.Script}
-		b.delegate(c.replyTo(&item{words: text}), newID("event_"))
-	}
-	return nil
 }

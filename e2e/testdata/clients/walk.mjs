@@ -40,7 +40,7 @@ export async function until(words, what) {
 
 /**
  * Has a client make the call. It can open one, on a thread or on a new one, speak, say a text, interrupt and close, and
- * knows what was said. With only "answers" it ends before the first interruption: of an upstream with a time of its own.
+ * knows what was said. With only "answers" it asks for no tool of its own and ends before the first interruption: of GPT-Live.
  */
 export async function walk(client, only) {
   // An upstream with a time of its own may say two answers in one breath.
@@ -54,15 +54,17 @@ export async function walk(client, only) {
   client.speak();
   await said('assistant: It is noon.');
   await until('its sound', () => seen.heardMS > 500);
-  client.say('Ask my tool.');
-  await said('assistant: It said so.');
-  client.say('Say that you draw a chart, and do.');
-  await said('assistant: There it is.');
   if (only === 'answers') {
+    client.say('Show me a chart.');
+    await said('Here is');
     seen.said = client.said();
     await client.close();
     return seen;
   }
+  client.say('Ask my tool.');
+  await said('assistant: It said so.');
+  client.say('Say that you draw a chart, and do.');
+  await said('assistant: There it is.');
   client.say('Count.');
   await heard(1000);
   client.speak();

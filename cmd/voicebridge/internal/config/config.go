@@ -51,8 +51,6 @@ type Config struct {
 	// Calls go to {base}/realtime/calls unless realtime.url is set, text requests to the same base.
 	OpenAIBaseURL string   `yaml:"openai_base_url" min:"1" format:"url" env:"OPENAI_BASE_URL"`
 	Realtime      Realtime `yaml:"realtime"`
-	// GPT-Live: who does the work that the voice delegates. docs/live.md.
-	Live Live `yaml:"live"`
 	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first.
 	// The settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
 	Upstreams []Upstream `yaml:"upstreams"`
@@ -102,6 +100,8 @@ type Config struct {
 	//	{model: gpt-transcribe, minute: 0.0045}
 	Prices []Price `yaml:"prices"`
 
+	// Notices are about settings that have no effect.
+	Notices []string `yaml:"-"`
 	// Fixed are the Assistants as they were read.
 	Fixed []assistant.Assistant `yaml:"-"`
 	// Secrets come from the environment only.

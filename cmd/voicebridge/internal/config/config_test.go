@@ -201,6 +201,25 @@ func TestFileInTheWorkingDirectory(t *testing.T) {
 	}
 }
 
+// TestIdleSettings starts with settings of an earlier version that have no effect, which is said.
+func TestIdleSettings(t *testing.T) {
+	t.Parallel()
+	for name, src := range map[string]Sources{
+		"file":        {File: write(t, "live: {delegate: responses, model: x}")},
+		"upstream":    {File: write(t, "upstreams: [{name: a, profile: simulator, live: {on: true, delegate: chat}}]")},
+		"environment": {File: noFile(t), Environ: []string{"VOICEBRIDGE_LIVE__DELEGATE=chat"}},
+		"group":       {File: noFile(t), Environ: []string{`VOICEBRIDGE_LIVE={"effort":"low"}`}},
+	} {
+		cfg, err := Load(src)
+		if err != nil || len(cfg.Notices) == 0 || !strings.Contains(cfg.Notices[0], "live") || !strings.Contains(cfg.Notices[0], "Remove it") {
+			t.Errorf("%s: %q, %v", name, cfg.Notices, err)
+		}
+	}
+	if _, err := Load(Sources{File: write(t, "upstreams: [{name: a, profile: simulator, live: {of: true}}]")}); err == nil {
+		t.Error("a misspelt setting starts")
+	}
+}
+
 func TestBadSettingsAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"voicebridge/realtime/live"
 	"voicebridge/toolkit/webtools"
 	"voicebridge/web"
 	"voicebridge/web/access"
@@ -66,9 +65,7 @@ func (c *Config) Driver() string {
 
 // DelegatesToChat reports whether an upstream has its work done by text turns.
 func (c *Config) DelegatesToChat() bool {
-	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool {
-		return u.IsLive() && c.Live.Over(u.Live).Delegate == live.DelegateChat
-	})
+	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.IsLive() })
 }
 
 // VoiceKey returns the key for voice calls: RealtimeKey, or else the one for text.

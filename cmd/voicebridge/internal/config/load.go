@@ -223,6 +223,9 @@ func (l *loader) readEnvironment(environ []string) {
 // set stores the text of a variable under a key.
 func (l *loader) set(key, text string) error {
 	f, ok := settingOf(key)
+	if !ok && l.isIdle(key) {
+		return nil
+	}
 	if !ok {
 		return noSetting(key, Variable)
 	}
@@ -238,7 +241,7 @@ func (l *loader) decode() {
 	expand(l.values)
 	r := rules()
 	r.Unknown = func(key string) error {
-		if l.refused[key] {
+		if l.refused[key] || l.isIdle(key) {
 			return nil
 		}
 		return noSetting(key, func(key string) string { return key })
@@ -246,6 +249,16 @@ func (l *loader) decode() {
 	for _, p := range r.Read(&l.cfg, l.values) {
 		l.note(fmt.Errorf("%s: %w", named(p.Path), p.Reason))
 	}
+}
+
+// isIdle reports whether a key is one of idle, and notes that.
+func (l *loader) isIdle(key string) bool {
+	if !idle.MatchString(key) {
+		return false
+	}
+	l.cfg.Notices = append(l.cfg.Notices, key+" has no effect any more: what GPT-Live delegates is done by text turns on the "+
+		"same thread, with the provider and the model of `text`. Remove it")
+	return true
 }
 
 // expand writes out what is short for more.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -107,6 +108,9 @@ var gone = map[string]string{
 	"tls.acme": "certificates are no longer requested by this program: remove this, and put a proxy in front that gets " +
 		"them, as in deploy/compose.yaml, or set tls.cert_file and tls.key_file",
 }
+
+// idle are settings of earlier versions without which the program does the same, or better: they do not stop a start.
+var idle = regexp.MustCompile(`^(upstreams\[\d+\]\.)?live(\.(delegate|model|effort|instructions))?$`)
 
 // noSetting says what is wrong with a key that is none. written returns another as it is written in the same place.
 func noSetting(key string, written func(key string) string) error {

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strings"
 
-	"voicebridge/realtime/live"
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
 )
@@ -42,7 +41,7 @@ type Upstream struct {
 	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
 	HeadersEnv string `yaml:"headers_env" format:"variable"`
-	// Of the profile live: who does what the voice delegates, where that is another than for all.
+	// Of the profile simulator: which API it has.
 	Live UpstreamLive `yaml:"live,flow"`
 
 	// Key and Headers are what the variables hold.
@@ -52,39 +51,10 @@ type Upstream struct {
 	KeyHeader string `yaml:"-"`
 }
 
-// Live is who does what the voice of GPT-Live delegates.
-type Live struct {
-	// `responses` is a model of OpenAI's, which calls the tools; `chat` is a text turn on the same thread, by the model
-	// for text and with its tools.
-	Delegate live.Delegate `yaml:"delegate" default:"responses" enum:"responses,chat"`
-	// Of responses: the model that does the work.
-	Model string `yaml:"model" default:"gpt-6-luna" min:"1" max:"200"`
-	// Of responses: how long it thinks. Empty: as long as it wants.
-	Effort string `yaml:"effort" enum:",none,minimal,low,medium,high,xhigh"`
-	// Of responses: what it is told beside the instructions of the voice.
-	Instructions string `yaml:"instructions" max:"32768"`
-}
-
-// UpstreamLive is Live for one upstream. What is empty is that of all.
+// UpstreamLive is what differs if an upstream is GPT-Live.
 type UpstreamLive struct {
 	// With the profile simulator: it is GPT-Live that is simulated. `live: true` is short for that.
 	On bool `yaml:"on"`
-	// Who does the work.
-	Delegate live.Delegate `yaml:"delegate" enum:",responses,chat"`
-	// The model that does it.
-	Model string `yaml:"model" max:"200"`
-	// How long it thinks.
-	Effort string `yaml:"effort" enum:",none,minimal,low,medium,high,xhigh"`
-	// What it is told.
-	Instructions string `yaml:"instructions" max:"32768"`
-}
-
-// Over returns the settings of one upstream.
-func (l Live) Over(own UpstreamLive) Live {
-	return Live{
-		Delegate: cmp.Or(own.Delegate, l.Delegate), Model: cmp.Or(own.Model, l.Model), Effort: cmp.Or(own.Effort, l.Effort),
-		Instructions: cmp.Or(own.Instructions, l.Instructions),
-	}
 }
 
 // The profiles that are also upstreams by themselves, and the transports.

@@ -22,6 +22,9 @@ const aboutCalls = "voice model"
 // calls reports which upstream answers calls, and whether it accepts the key.
 func (d *doctor) calls(ctx context.Context) {
 	c := &d.cfg
+	for _, notice := range c.Notices {
+		d.say(warning, aboutCalls, "%s", notice)
+	}
 	switch {
 	case len(c.Upstreams) > 0:
 		for i := range c.Upstreams {

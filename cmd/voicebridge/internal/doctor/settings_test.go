@@ -41,9 +41,6 @@ var wrong = map[string]struct{ value, words string }{
 	"ollama_host":                       {"http://a b", "it must be an address, such as http://127.0.0.1:11434"},
 	"prices":                            {`[{"model":"m","input":-1}]`, "prices[0].input: -1 is not between 0 and 1000000"},
 	"upstreams":                         {`[{"name":"a","profile":"nobody"}]`, "upstreams[0].profile: \"nobody\" is not one of"},
-	"live.delegate":                     {"nobody", `"nobody" is not one of responses, chat`},
-	"live.effort":                       {"huge", `"huge" is not one of none, minimal, low, medium, high, xhigh`},
-	"live.instructions":                 {strings.Repeat("x", 33<<10), "it is longer than 32 KiB"},
 	"hooks.endpoints":                   {`[{"url":"http://example.com/","events":["*"],"secret_env":"HOOK"}]`, "the URL must begin with https://"},
 	"hooks.allow":                       {"https://example.com", "is not a host, nor host:port"},
 	"text.accepts":                      {`[{"model":"m","context_tokens":-1}]`, "text.accepts[0].context_tokens: -1 is not between 0 and 100000000"},
@@ -83,7 +80,7 @@ var wrong = map[string]struct{ value, words string }{
 // anyText are the settings that accept any text: whether it is right only their servers or the file
 // system know, which other findings cover.
 var anyText = []string{
-	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "live.model", "recording.store", "recording.s3_region", "recording.announce",
+	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "recording.store", "recording.s3_region", "recording.announce",
 }
 
 // diagnosis is the report on an environment.
