@@ -44,7 +44,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	}
 	d.Handlers.Reach(media.StepChannel)
 	l := &socketLeg{
-		Conn: conn, profile: w.client.Profile, replayer: replayer{prefix: d.ItemPrefix, limit: conn.MaxMessageSize},
+		Conn: conn, profile: conn.Profile(), replayer: replayer{prefix: d.ItemPrefix, limit: conn.MaxMessageSize},
 	}
 	if err = d.Created(conn.ID()); err == nil {
 		l.history, err = d.History(ctx)

@@ -10,7 +10,6 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
-	"voicebridge/realtime/transcode"
 )
 
 // Times of a connection.
@@ -55,9 +54,10 @@ type Conn struct {
 	writer  <-chan struct{} // closed when everything was sent
 	all     sync.WaitGroup
 	closing sync.Once
-	// waited counts when reading stopped because there was no room, and when it went on: it is odd in between.
-	waited atomic.Int64
-	closed chan struct{}
+	// progress counts events by two, and one when reading stops because there is no room, and when it goes on: it is odd
+	// in between.
+	progress atomic.Int64
+	closed   chan struct{}
 
 	mu         sync.Mutex
 	started    bool
@@ -73,15 +73,20 @@ type Conn struct {
 
 func newConn(s socket, p Profile, model string, common *shared, log *slog.Logger) *Conn {
 	ctx, cancel := context.WithCancel(context.Background())
-	out := newQueue(p.formatIn())
-	return &Conn{
+	in, out := media.Format{Rate: p.RateIn}, media.Format{Rate: p.RateOut}
+	c := &Conn{
 		profile: p, model: model, socket: s, log: log, source: media.NewSource(),
 		ctx: ctx, cancel: cancel, done: make(chan struct{}), closed: make(chan struct{}),
-		out: out, in: input{format: p.formatIn(), out: out, reader: transcode.NewPatientReader(p.RateIn)},
-		play: newPlayout(p.formatOut(), common), inbox: newInbox(), interrupts: true,
+		out: newQueue(in), play: newPlayout(out, common), inbox: newInbox(), interrupts: true,
 		plays: func() bool { return false }, pendingCuts: make(map[string]cut),
 	}
+	c.in = input{out: c.out}
+	c.in.use(in)
+	return c
 }
+
+// Profile is the upstream's, for the model of this session.
+func (c *Conn) Profile() Profile { return c.profile }
 
 // ID is the upstream's id of the session.
 func (c *Conn) ID() string { return c.id }

@@ -55,7 +55,8 @@ func (d discreet) Read(ctx context.Context) ([]byte, error) {
 // follow, or Close. Errors: *realtime.APIError when the upstream refused, ErrNoSession, the context's, or the
 // network's.
 func (c *Client) Dial(ctx context.Context, model, safetyIdentifier string) (*Conn, error) {
-	p, model := c.Profile.withDefaults(), cmp.Or(model, c.Model)
+	model = cmp.Or(model, c.Model)
+	p := c.Profile.of(model)
 	address, err := p.address(c.URL, model, newID("session_"))
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -17,10 +18,10 @@ const (
 
 // input turns the caller's packets into sound for the upstream.
 type input struct {
-	format media.Format
-	out    *queue
+	out *queue
 
 	mu     sync.Mutex
+	format media.Format
 	reader *transcode.Reader
 	bytes  []byte // reused
 	stream stream
@@ -28,6 +29,16 @@ type input struct {
 	wait   time.Duration // from the last packet until silence takes the place of the next one
 	// speaking means that the upstream hears somebody speak.
 	speaking bool
+}
+
+// use sets the upstream's format; zero leaves it as it is.
+func (in *input) use(f media.Format) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if f = cmp.Or(f, in.format); f != in.format {
+		in.format, in.reader = f, transcode.NewPatientReader(f.Rate)
+		in.out.use(f)
+	}
 }
 
 // write takes one packet.

@@ -1,6 +1,7 @@
 package ws
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,19 @@ func newPlayout(format media.Format, common *shared) *playout {
 		format: format, shared: common, sounds: make(map[string]int),
 		wake: make(chan struct{}, 1), consumed: make(chan struct{}, 1),
 	}
+}
+
+// use sets the format of all sound; zero leaves it as it is.
+func (p *playout) use(f media.Format) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.format = cmp.Or(f, p.format)
+}
+
+func (p *playout) current() media.Format {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.format
 }
 
 // remembered is how many responses are remembered, of those that were stopped or are complete: more than wait at once.

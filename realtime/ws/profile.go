@@ -2,13 +2,16 @@ package ws
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/pcm"
 )
 
 // Profile is what an upstream does differently from others of the same wire. Its zero values are OpenAI's ways.
@@ -65,6 +68,8 @@ const (
 	HistoryPacked History = "packed"
 	// HistoryInstructions are words at the end of the instructions.
 	HistoryInstructions History = "instructions"
+	// historyByModel are items, but for models of Gemini, which answer items aloud: words in the instructions.
+	historyByModel History = "by model"
 )
 
 // The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai,
@@ -118,7 +123,7 @@ var Profiles = []Profile{
 		Name: "qwen", Address: "wss://dashscope-intl.aliyuncs.com/api-ws/v1/realtime", RateIn: 16000, Shape: shapeQwen,
 		History: HistoryInstructions, KeepsAudio: true, NoDeletion: true, NoImages: true, NoResponseSettings: true,
 	},
-	{Name: "litellm"},
+	{Name: "litellm", History: historyByModel},
 	{Name: "realtime"},
 }
 
@@ -136,6 +141,18 @@ const (
 	defaultEvent = 1 << 20
 )
 
+// of returns the profile of a session with a model.
+func (p Profile) of(model string) Profile {
+	if p = p.withDefaults(); p.History != historyByModel {
+		return p
+	}
+	p.History = HistoryItems
+	if strings.Contains(strings.ToLower(model), "gemini") {
+		p.History = HistoryInstructions
+	}
+	return p
+}
+
 func (p Profile) withDefaults() Profile {
 	if p.KeyHeader == "" {
 		p.KeyHeader, p.KeyPrefix = "Authorization", cmp.Or(p.KeyPrefix, "Bearer ")
@@ -145,8 +162,18 @@ func (p Profile) withDefaults() Profile {
 	return p
 }
 
-func (p *Profile) formatIn() media.Format  { return media.Format{Rate: p.RateIn} }
-func (p *Profile) formatOut() media.Format { return media.Format{Rate: p.RateOut} }
+// formatOf returns what a session says of the format of a side, input or output; zero if that is none that we know.
+func formatOf(session []byte, side string) media.Format {
+	var said struct {
+		Type string `json:"type"`
+		Rate int    `json:"rate"`
+	}
+	_ = json.Unmarshal(realtime.Member(session, "audio", side, "format"), &said) // what is no object says nothing
+	if said.Type != "audio/pcm" || !slices.Contains(pcm.Rates, said.Rate) {
+		return media.Format{}
+	}
+	return media.Format{Rate: said.Rate}
+}
 
 // address returns where to dial.
 func (p *Profile) address(base, model, session string) (string, error) {

@@ -210,6 +210,17 @@ func TestProfiles(t *testing.T) {
 	if p := profile(t, "inworld"); p.KeyHeader != "Authorization" || p.KeyPrefix != "Basic " {
 		t.Errorf("inworld's key is sent as %s: %s…", p.KeyHeader, p.KeyPrefix)
 	}
+	litellm := profile(t, "litellm")
+	for model, want := range map[string]History{
+		"gpt-realtime": HistoryItems, "gemini-3.8-flash-live": HistoryInstructions, "vertex_ai/Gemini-live": HistoryInstructions, "": HistoryItems,
+	} {
+		if got := litellm.of(model).History; got != want {
+			t.Errorf("litellm tells %s the history as %q", model, got)
+		}
+	}
+	if litellm.History = HistoryPacked; litellm.of("gemini-live").History != HistoryPacked {
+		t.Error("what the operator has chosen does not count")
+	}
 	if _, ok := Find("nobody"); ok {
 		t.Error("a profile that is not there was found")
 	}

@@ -47,7 +47,14 @@ func newQueue(format media.Format) *queue {
 	return &queue{format: format, wake: make(chan struct{}, 1), room: make(chan struct{}, 1)}
 }
 
-// bytes returns how many bytes of sound last so long.
+// use sets the format of all sound: none has come when a session says what it takes.
+func (q *queue) use(f media.Format) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.format = f
+}
+
+// bytesOf returns how many bytes of sound last so long.
 func bytesOf(format media.Format, d time.Duration) int {
 	return int(d/media.FrameTime) * format.Frame()
 }

@@ -60,6 +60,7 @@ func (c *Conn) read() {
 			c.over(err)
 			return
 		}
+		c.progress.Add(2)
 		ev, err := realtime.Decode(data)
 		if err != nil {
 			c.log.Warn("upstream event dropped", "error", err, "bytes", len(data))
@@ -159,8 +160,8 @@ func (c *Conn) room(ok func() bool, taken <-chan struct{}) bool {
 	if ok() {
 		return true
 	}
-	c.waited.Add(1)
-	defer c.waited.Add(1)
+	c.progress.Add(1)
+	defer c.progress.Add(1)
 	for !ok() {
 		select {
 		case <-taken:
@@ -171,8 +172,12 @@ func (c *Conn) room(ok func() bool, taken <-chan struct{}) bool {
 	return true
 }
 
-// session reads what the session says about interruptions.
+// session reads what the session says about formats and interruptions.
 func (c *Conn) session(ev *realtime.Event) {
+	if ev.Type == realtime.TypeSessionUpdated { // whatever it was asked for
+		c.in.use(formatOf(ev.Session, "input"))
+		c.play.use(formatOf(ev.Session, "output"))
+	}
 	turns := realtime.Member(ev.Session, "audio", "input", "turn_detection")
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,7 +239,7 @@ func (c *Conn) write() {
 	}
 }
 
-// keepAlive notices an upstream that is gone.
+// keepAlive notices an upstream that is gone. One that sends events is there, whether it answers a ping or not.
 func (c *Conn) keepAlive() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -246,11 +251,11 @@ func (c *Conn) keepAlive() {
 		case <-c.ctx.Done():
 			return
 		}
-		waited := c.waited.Load()
+		progress := c.progress.Load()
 		ctx, cancel := context.WithTimeout(c.ctx, pongWithin)
 		err := c.socket.Ping(ctx)
 		cancel()
-		if err != nil && c.ctx.Err() == nil && waited%2 == 0 && waited == c.waited.Load() {
+		if err != nil && c.ctx.Err() == nil && progress%2 == 0 && progress == c.progress.Load() {
 			c.end(media.StateFailed)
 			return
 		}
@@ -269,12 +274,14 @@ func (c *Conn) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) er
 }
 
 func (c *Conn) forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
-	clock := media.Clock{Packet: media.Packet{Source: c.source, Format: c.profile.formatOut()}}
-	early := media.Clock{Packet: media.Packet{Source: media.NewSource(), Format: c.profile.formatOut()}}
+	clock := media.Clock{Packet: media.Packet{Source: c.source}}
+	early := media.Clock{Packet: media.Packet{Source: media.NewSource()}}
 	idle := false
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
+		clock.Packet.Format = c.play.current()
+		early.Packet.Format = clock.Packet.Format
 		remote, room := media.AheadOf(dst)
 		c.play.ahead(remote)
 		open, wait := flow.IsOpen(), time.Until(clock.Next)

@@ -211,7 +211,7 @@ func inCallOf(t *testing.T, p Profile, prepare func(c *call) (sink media.Sink, t
 func (c *call) speak(response, item string, first, n int) {
 	var sound []byte
 	for i := range n {
-		sound = append(sound, bytes.Repeat([]byte{byte(first + i)}, c.profile.formatOut().Frame())...)
+		sound = append(sound, bytes.Repeat([]byte{byte(first + i)}, c.play.current().Frame())...)
 	}
 	c.up.say(`{"type":"response.output_audio.delta","response_id":%q,"item_id":%q,"content_index":0,"delta":%q}`,
 		response, item, base64.StdEncoding.EncodeToString(sound))
@@ -745,6 +745,54 @@ func TestGate(t *testing.T) {
 	})
 }
 
+// TestFormatsOfTheSession has upstreams say other rates than they were asked for: what they say counts, as far as it is
+// known.
+func TestFormatsOfTheSession(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		profile Profile
+		audio   string
+		in, out int // Hz
+	}{
+		"as it was asked":   {Profile{}, `{"input":{"format":{"type":"audio/pcm","rate":24000}},"output":{"format":{"type":"audio/pcm","rate":24000}}}`, 24000, 24000},
+		"both":              {Profile{}, `{"input":{"format":{"type":"audio/pcm","rate":16000}},"output":{"format":{"type":"audio/pcm","rate":16000}}}`, 16000, 16000},
+		"what it hears":     {Profile{RateIn: 16000}, `{"input":{"format":{"type":"audio/pcm","rate":24000}}}`, 24000, 24000},
+		"what it says":      {Profile{}, `{"output":{"format":{"type":"audio/pcm","rate":48000}}}`, 24000, 48000},
+		"no rate":           {Profile{RateIn: 16000}, `{"input":{"format":{"type":"audio/pcm"}},"output":{"format":"pcm16"}}`, 16000, 24000},
+		"one that is not":   {Profile{}, `{"input":{"format":{"type":"audio/pcm","rate":-1}},"output":{"format":{"type":"audio/pcm","rate":1e9}}}`, 24000, 24000},
+		"nothing":           {Profile{RateOut: 16000}, `null`, 24000, 16000},
+		"another container": {Profile{}, `{"input":{"format":{"type":"audio/opus","rate":48000}}}`, 24000, 24000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inCallOf(t, tt.profile, func(c *call) (media.Sink, func(*testing.T)) {
+				got := new(formats)
+				return got, func(t *testing.T) {
+					c.up.say(`{"type":"session.updated","session":{"audio":%s}}`, tt.audio)
+					c.up.say(`{"type":"session.updated","session":{"instructions":"x"}}`)
+					c.heard()
+					c.say(50)
+					pass(time.Second)
+					if n := len(bytes.Join(appends(t, c.up.told()), nil)); n/2 != tt.in {
+						t.Errorf("it hears a second in %d samples, want %d", n/2, tt.in)
+					}
+					c.up.say(`{"type":"response.output_audio.delta","response_id":"r","item_id":"i","delta":%q}`, base64.StdEncoding.EncodeToString(make([]byte, tt.out)))
+					c.done("r")
+					pass(time.Second)
+					if want := slices.Repeat([]media.Format{{Rate: tt.out}}, 25); !slices.Equal(*got, want) {
+						t.Errorf("half a second is %d packets: %+v", len(*got), *got)
+					}
+				}
+			})
+		})
+	}
+}
+
+// formats are those of the packets that came.
+type formats []media.Format
+
+func (f *formats) WriteAudio(p *media.Packet) error { *f = append(*f, p.Format); return nil }
+
 // TestEnds has a connection end in different ways.
 func TestEnds(t *testing.T) {
 	t.Parallel()
@@ -758,6 +806,13 @@ func TestEnds(t *testing.T) {
 			c.up.deaf.Store(true)
 			pass(pingEvery + pongWithin)
 		}, []media.State{media.StateConnected, media.StateFailed, media.StateClosed}},
+		"deaf to pings, and speaks": {func(c *call) {
+			c.up.deaf.Store(true)
+			for range 4 {
+				pass(pongWithin - time.Second)
+				c.up.say(`{"type":"response.output_audio_transcript.delta","delta":"x"}`)
+			}
+		}, []media.State{media.StateConnected, media.StateClosed}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
