@@ -42,20 +42,23 @@ func TestOpenErrors(t *testing.T) {
 		"Latin letters only": {encoded("LATIN1"), "its encoding is LATIN1"},
 		"bytes":              {encoded("SQL_ASCII"), "--encoding=UTF8"},
 
-		"empty":             {"", "DATABASE_URL must be"},
-		"other":             {"mysql://me:hunter2@host/db", "DATABASE_URL must be"},
-		"in memory":         {"sqlite::memory:", "needs a file"},
-		"no path":           {"sqlite:", "needs a file"},
-		"folder":            {"sqlite:" + dir, "DATABASE_URL"},
-		"below a file":      {"sqlite:" + file + "/x/y.db", "DATABASE_URL"},
-		"not a database":    {"sqlite:" + file, "not an SQLite database"},
-		"malformed":         {"postgres://me:hunter2%zz@host/db", "cannot be read"},
-		"bad port":          {"postgres://me:hunter2@host:port/db", "cannot be read"},
-		"bad setting":       {"postgres://me:hunter2@host/db?sslmode=hunter2", "cannot be read"},
-		"nobody there":      {"postgres://me:hunter2@127.0.0.1:1/db", "is PostgreSQL running there"},
-		"unknown user":      {nobody.String(), "check the user and the password"},
-		"unknown database":  {nothing.String(), "createdb"},
-		"password in error": {"postgres://hunter2:hunter2@127.0.0.1:1/hunter2", "PostgreSQL at 127.0.0.1:1"},
+		"empty":                {"", "DATABASE_URL must be"},
+		"other":                {"mysql://me:hunter2@host/db", "DATABASE_URL must be"},
+		"in memory":            {"sqlite::memory:", "needs a file"},
+		"no path":              {"sqlite:", "needs a file"},
+		"folder":               {"sqlite:" + dir, "DATABASE_URL"},
+		"below a file":         {"sqlite:" + file + "/x/y.db", "DATABASE_URL"},
+		"not a database":       {"sqlite:" + file, "not an SQLite database"},
+		"malformed":            {"postgres://me:hunter2%zz@host/db", "cannot be read"},
+		"slash in password":    {"postgres://me:12/hunter2@host/db", "cannot be read"},
+		"question in password": {"postgres://me:12?hunter2@host/db", "cannot be read"},
+		"hash in password":     {"postgres://me:12#hunter2@host/db", "cannot be read"},
+		"bad port":             {"postgres://me:hunter2@host:port/db", "cannot be read"},
+		"bad setting":          {"postgres://me:hunter2@host/db?sslmode=hunter2", "cannot be read"},
+		"nobody there":         {"postgres://me:hunter2@127.0.0.1:1/db", "is PostgreSQL running there"},
+		"unknown user":         {nobody.String(), "check the user and the password"},
+		"unknown database":     {nothing.String(), "createdb"},
+		"password in error":    {"postgres://hunter2:hunter2@127.0.0.1:1/hunter2", "PostgreSQL at 127.0.0.1:1"},
 	} {
 		s, err := persistence.Open(t.Context(), c.url, persistence.Options{})
 		if err == nil {
@@ -70,6 +73,27 @@ func TestOpenErrors(t *testing.T) {
 	if _, err := persistence.Open(t.Context(), persistencetest.SQLiteURL(t), persistence.Options{Instance: "\x00"}); err == nil {
 		t.Error("Open() with a bad instance = nil")
 	}
+}
+
+// TestAddressesOfOthers opens databases by addresses as other libraries write them.
+func TestAddressesOfOthers(t *testing.T) {
+	t.Parallel()
+	address := persistencetest.EmptyPostgresURL(t)
+	persistencetest.Rows(t, address, `CREATE SCHEMA "Own"`)
+	u, err := url.Parse(address)
+	must(t, err)
+	q := u.Query()
+	q.Set("schema", "Own")
+	q.Set("pgbouncer", "true")
+	u.RawQuery = q.Encode()
+	persistencetest.Open(t, u.String(), persistence.Options{})
+	if rows := persistencetest.Rows(t, address, `SELECT count(*) FROM "Own".threads`); rows[0][0] != "0" {
+		t.Errorf("the schema's threads: %v", rows)
+	}
+	// The server of the tests wants no password, so one with @ in it is right if it is read as one.
+	s, err := persistence.Open(t.Context(), strings.Replace(address, "postgres@", "postgres:a@b@", 1), persistence.Options{NoMigrate: true})
+	must(t, err)
+	must(t, s.Close())
 }
 
 // SQLite before 3.44, such as Debian 12's sqlite3, refuses to read anything from a file with

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	neturl "net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -69,14 +70,19 @@ type postgresEngine struct {
 // openPostgres connects.
 func openPostgres(ctx context.Context, url string, maxConns int, log *slog.Logger) (*postgresEngine, error) {
 	cfg, err := pgxpool.ParseConfig(url)
-	if err != nil {
+	if err != nil || isCut(url) {
 		// The driver's error repeats the address.
 		return nil, errors.New("open database: DATABASE_URL cannot be read: write " +
 			"postgres://user:password@host:5432/name, with special characters in the password as %XX")
 	}
-	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "voicebridge"
+	params := cfg.ConnConfig.RuntimeParams
+	params["application_name"] = cmp.Or(params["application_name"], "voicebridge")
+	// Prisma's: the schema of the tables, and a pooler, which connect finds by itself.
+	if schema := params["schema"]; schema != "" && params["search_path"] == "" {
+		params["search_path"] = pgx.Identifier{schema}.Sanitize()
 	}
+	delete(params, "schema")
+	delete(params, "pgbouncer")
 	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, maxSilence)
 	cfg.ConnConfig.DialFunc = dialer().DialContext
 	cfg.ConnConfig.Tracer = queryLimit(maxQuery)
@@ -107,6 +113,21 @@ func openPostgres(ctx context.Context, url string, maxConns int, log *slog.Logge
 	e.maxIdle.Store(maxIdle.Milliseconds())
 	e.life, e.stop = context.WithCancel(context.Background())
 	return e, nil
+}
+
+// isCut reports whether a password ends early in an address, because it has one of / ? # as it is: then the rest of it
+// stands where the name of the database, a parameter or a fragment belongs.
+func isCut(address string) bool {
+	u, err := neturl.Parse(address)
+	if err != nil {
+		return true
+	}
+	for name := range u.Query() {
+		if strings.Contains(name, "@") {
+			return true
+		}
+	}
+	return u.Fragment != "" || strings.Contains(u.EscapedPath(), "@")
 }
 
 // dialer makes connections.

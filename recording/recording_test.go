@@ -657,6 +657,9 @@ func TestStores(t *testing.T) {
 			t.Errorf("%q is taken", address)
 		}
 	}
+	if _, err := NewStore("s3://calls", S3Config{Endpoint: server.URL + "/storage/s3"}); err == nil {
+		t.Error("the path of an endpoint is left out in silence")
+	}
 	if _, err := NewStore("s3://calls", S3Config{Endpoint: "nowhere"}); err == nil {
 		t.Error("a server without an address is taken")
 	}

@@ -25,8 +25,9 @@ type S3Config struct {
 	// Endpoint is the address of a server that is not Amazon's.
 	Endpoint string
 	Region   string
-	// KeyID and Secret are an access key; without them the role of the machine counts.
-	KeyID, Secret string
+	// KeyID and Secret are an access key, Session its token if it is temporary; without them the role of the machine
+	// counts.
+	KeyID, Secret, Session string
 }
 
 // NewS3 returns the Store of s3://BUCKET/PREFIX.
@@ -41,10 +42,14 @@ func NewS3(address string, cfg S3Config) (*S3, error) {
 		if err != nil || endpoint.Host == "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
 			return nil, fmt.Errorf("%q is no address of a server", cfg.Endpoint)
 		}
+		if strings.Trim(endpoint.Path, "/")+endpoint.RawQuery != "" {
+			return nil, fmt.Errorf("%q: the address of an S3 server has no path: the bucket is in s3://BUCKET/PREFIX",
+				cfg.Endpoint)
+		}
 	}
 	key := credentials.NewIAM("")
 	if cfg.KeyID != "" {
-		key = credentials.NewStaticV4(cfg.KeyID, cfg.Secret, "")
+		key = credentials.NewStaticV4(cfg.KeyID, cfg.Secret, cfg.Session)
 	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds: key, Secure: endpoint.Scheme == "https", Region: cfg.Region,

@@ -81,7 +81,7 @@ func openArchive(c config.Config, records *persistence.Store, log *slog.Logger) 
 	}
 	store, err := recording.NewStore(cfg.Store, recording.S3Config{
 		Endpoint: cfg.S3Endpoint, Region: cfg.S3Region, KeyID: c.Secrets.S3KeyID.Reveal(),
-		Secret: c.Secrets.S3Secret.Reveal(),
+		Secret: c.Secrets.S3Secret.Reveal(), Session: c.Secrets.S3Session.Reveal(),
 	})
 	var archive *recording.Archive
 	if err == nil {

@@ -139,6 +139,8 @@ type Secrets struct {
 	// Of recording.store in S3: an access key. Without it the role of the machine counts.
 	S3KeyID  access.Secret `env:"AWS_ACCESS_KEY_ID" format:"key"`
 	S3Secret access.Secret `env:"AWS_SECRET_ACCESS_KEY" format:"key"`
+	// Of an access key that is temporary.
+	S3Session access.Secret `env:"AWS_SESSION_TOKEN" format:"key"`
 	// To search with Exa.
 	ExaKey access.Secret `env:"EXA_API_KEY" format:"key"`
 	// To search with Tavily.

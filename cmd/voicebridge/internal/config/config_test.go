@@ -347,11 +347,58 @@ func TestSecretsInTheFileAreRefused(t *testing.T) {
 			t.Errorf("%s: error %v", yaml, err)
 		}
 	}
+	if _, err := Load(Sources{File: write(t, `
+text: {accepts: [{model: "qwen*", context_tokens: 8192}]}
+assistants:
+  - {id: a, name: A, variables: {key: D major, queue_token: A 17, page: "https://h/?token=1"}, extract: {type: object, properties: {song_key: {type: string, secret: 1}}},
+     http_tools: [{name: t, url: "https://h/", parameters: {type: object, properties: {total_tokens: {type: integer}}}}]}`)}); err != nil {
+		t.Errorf("what is called as secrets are: %v", err)
+	}
 	if cfg, err := Load(Sources{File: write(t, "conversations: {history: {max_tokens: 100, trim_chunk_tokens: 7}}\ndatabase_url: postgres://u@h/db\n"+
 		"realtime: {url: 'https://h/calls?api-version=1', instructions: 'Which is it: this?token=1'}")}); err != nil {
 		t.Errorf("settings that are no secrets: %v", err)
 	} else if cfg.Secrets.DatabaseURL.Reveal() != "postgres://u@h/db" {
 		t.Error("the file's database is not taken")
+	}
+}
+
+// TestSecretsInFiles gives secrets by files that variables name, as Docker and systemd do.
+func TestSecretsInFiles(t *testing.T) {
+	t.Parallel()
+	file := write(t, "canary-of-16-bytes\n")
+	tokens, hook, headers := write(t, "a:canary-of-16-bytes\n"), write(t, "whsec_"+strings.Repeat("AAAA", 8)), write(t, "x-a=b")
+	settings := write(t, `upstreams: [{name: a, profile: realtime, url: "ws://h/", api_key_env: MINE, headers_env: HEADERS}]
+hooks: {endpoints: [{url: "https://h/", secret_env: HOOK, events: [call.ended]}]}`)
+	cfg, err := Load(Sources{File: settings, Environ: []string{
+		"OPENAI_API_KEY_FILE=" + file, "VOICEBRIDGE_API_TOKENS_FILE=" + tokens, "DATABASE_URL_FILE=" + write(t, "postgres://u:p@h/db"),
+		"AWS_SESSION_TOKEN_FILE=" + file, "MINE_FILE=" + file, "HOOK_FILE=" + hook, "HEADERS_FILE=" + headers, "AWS_CONFIG_FILE=/x", "SSL_CERT_FILE=/x",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range map[string]string{
+		"OPENAI_API_KEY": cfg.Secrets.OpenAIKey.Reveal(), "VOICEBRIDGE_API_TOKENS": cfg.Secrets.Tokens[0].Token.Reveal(),
+		"AWS_SESSION_TOKEN": cfg.Secrets.S3Session.Reveal(), "api_key_env": cfg.Upstreams[0].Key.Reveal(),
+	} {
+		if got != "canary-of-16-bytes" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if cfg.Secrets.DatabaseURL.Reveal() != "postgres://u:p@h/db" || len(cfg.Upstreams[0].Headers) != 1 {
+		t.Errorf("database and headers: %+v", cfg.Upstreams[0])
+	}
+	if cfg, err := Load(Sources{Environ: []string{"VOICEBRIDGE_UPSTREAM=xai", "XAI_API_KEY_FILE=" + file}}); err != nil || cfg.Upstreams[0].Key.Reveal() != "canary-of-16-bytes" {
+		t.Errorf("the usual key of a profile: %v", err)
+	}
+	for _, environ := range [][]string{
+		{"DATABASE_URL_FILE=/does/not/exist"}, {"DATABASE_URL_FILE=" + write(t, " \n")}, {"OPENAI_API_KEY_FILE=" + write(t, "a\x00b")},
+		{"DATABASE_URI_FILE=" + file}, {"OPENAI_BASE_URL_FILE=" + file}, {"VOICEBRIDGE_API_TOKEN_FILE=" + file}, {"VOICEBRIDGE_LISTEN_FILE=" + file},
+		{"OPENAI_API_KEY_FILE=" + file, "OPENAI_API_KEY=another"}, {"GEMINI_API_KEY_FILE=" + write(t, strings.Repeat("x", 64<<10+1))},
+	} {
+		name, _, _ := strings.Cut(environ[0], "=")
+		if _, err := Load(Sources{Environ: environ}); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

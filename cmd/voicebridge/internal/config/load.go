@@ -197,6 +197,19 @@ func (l *loader) readEnvironment(environ []string) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		value := values[name]
 		secret, isSecret := secrets[name]
+		if of, inFile := strings.CutSuffix(name, inFileSuffix); inFile {
+			if secret, isSecret = secrets[of]; isSecret {
+				var err error
+				if value, err = secretIn([]string{name + "=" + value}, of); err != nil {
+					l.note(err)
+					continue
+				}
+				values[name] = value
+			} else if resembles(of) {
+				l.note(fmt.Errorf("%s: there is no such setting: these are read from files: %s", name, secretFiles()))
+				continue
+			}
+		}
 		target := secret.Name
 		if !isSecret {
 			if target = keyOf(name); target == "" {
@@ -278,11 +291,14 @@ func (l *loader) readUpstreams(environ []string) {
 	for i := range l.cfg.Upstreams {
 		u, key := &l.cfg.Upstreams[i], fmt.Sprintf("upstreams[%d].", i)
 		if name := u.APIKeyEnv; name != "" {
-			value := strings.TrimSpace(lookup(environ, name))
-			if value == "" {
-				l.note(fmt.Errorf("%s: %s is not set", named(key+"api_key_env"), name))
-			} else if err := checkKey(value); err != nil {
+			value, err := secretIn(environ, name)
+			if err == nil {
+				err = checkKey(value)
+			}
+			if err != nil {
 				l.note(fmt.Errorf("%s: %w", name, err))
+			} else if value == "" {
+				l.note(fmt.Errorf("%s: %s is not set", named(key+"api_key_env"), name))
 			}
 			u.Key = access.NewSecret(value)
 		} else if u.Profile == UpstreamOpenAI || u.Profile == UpstreamLiveName {
@@ -302,7 +318,8 @@ func (l *loader) readUpstreams(environ []string) {
 		}
 		if name := u.HeadersEnv; name != "" {
 			var s Secrets
-			if err := parseTraceHeaders(&s, lookup(environ, name)); err != nil {
+			value, err := secretIn(environ, name)
+			if err = errors.Join(err, parseTraceHeaders(&s, value)); err != nil {
 				l.note(fmt.Errorf("%s: %w", name, err))
 			}
 			u.Headers = s.TraceHeaders
@@ -345,7 +362,10 @@ func (l *loader) readHooks(environ []string) {
 
 // webhookSecret reads the variable that holds a secret in the form of Standard Webhooks.
 func webhookSecret(environ []string, name string) (webhook.Secret, error) {
-	value := strings.TrimSpace(lookup(environ, name))
+	value, err := secretIn(environ, name)
+	if err != nil {
+		return webhook.Secret{}, err
+	}
 	secret, err := webhook.ParseSecret(value)
 	if err != nil || !strings.HasPrefix(value, webhook.Prefix) {
 		return secret, fmt.Errorf("%s must be set to whsec_ and 24 to 64 bytes in base64", name)
@@ -490,7 +510,9 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	if u.Address() == "" {
 		l.note(fmt.Errorf("%s: the profile %s needs VOICEBRIDGE_REALTIME_URL", named("upstream"), c.Upstream))
 	}
-	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(strings.TrimSpace(lookup(environ, way.key))))
+	key, err := secretIn(environ, way.key)
+	l.note(err)
+	u.Key = cmp.Or(c.Secrets.RealtimeKey, access.NewSecret(key))
 	if u.Profile == UpstreamLiveName {
 		u.Key = c.VoiceKey()
 	}
@@ -535,13 +557,22 @@ func (s Setting) Default() reflect.Value {
 	return v
 }
 
-// secretKey matches keys whose values are secrets.
+// secretKey matches keys that would hold secrets, if there were such settings.
 var secretKey = regexp.MustCompile(
 	`(?i)(^|[._-])(api_?keys?|key|secret|tokens?|api_tokens|(ssl)?password|passwd|credentials?)$`)
 
-// refuseSecrets notes every secret in a value of the file. Keys that are settings, such as max_tokens, are
-// exempt.
+// ofAssistant matches the keys in an assistant under which its owner may write anything.
+var ofAssistant = regexp.MustCompile(`^assistants\[\d+\](\.http_tools\[\d+\])?\.(variables|extract|parameters)$`)
+
+// entry matches the index of a list's entry.
+var entry = regexp.MustCompile(`\[\d+\]`)
+
+// refuseSecrets notes every secret in a value of the file: what is no setting and is called as secrets are, and
+// passwords in addresses.
 func (l *loader) refuseSecrets(path string, value any) {
+	if ofAssistant.MatchString(path) {
+		return
+	}
 	switch v := value.(type) {
 	case map[string]any:
 		for key, inner := range v {
@@ -559,8 +590,9 @@ func (l *loader) refuseSecrets(path string, value any) {
 			return
 		}
 	}
-	counts := strings.HasSuffix(path, ".max_tokens") || strings.HasSuffix(path, "_chunk_tokens")
-	if secretKey.MatchString(path) && !counts {
+	key := entry.ReplaceAllString(path, "[0]")
+	declared := slices.ContainsFunc(settings(), func(s Setting) bool { return s.Key == key })
+	if !declared && secretKey.MatchString(path) {
 		l.refuseSecret(path)
 	}
 }

@@ -1,17 +1,70 @@
 package config
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
+	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"voicebridge/web"
 	"voicebridge/web/access"
 )
+
+// inFileSuffix ends the names of variables that name a file with a secret, as Docker and systemd provide them.
+const inFileSuffix = "_FILE"
+
+// maxSecret limits such a file, in bytes.
+const maxSecret = 64 << 10
+
+// secretIn returns the secret that a variable holds, or the file that the one with the suffix names; empty if neither
+// is set.
+func secretIn(environ []string, name string) (string, error) {
+	value := strings.TrimSpace(lookup(environ, name))
+	path := strings.TrimSpace(lookup(environ, name+inFileSuffix))
+	if path == "" || name == "" {
+		return value, nil
+	}
+	f, err := os.Open(path) //nolint:gosec // the operator names it
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name+inFileSuffix, err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	text = bytes.TrimSpace(text)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", name+inFileSuffix, err)
+	case len(text) == 0 || len(text) > maxSecret || bytes.IndexByte(text, 0) >= 0:
+		return "", fmt.Errorf("%s: %s must hold the secret as text, and nothing else", name+inFileSuffix, path)
+	case value != "" && value != string(text):
+		return "", fmt.Errorf("%s: its secret differs from that of %s", name+inFileSuffix, name)
+	}
+	return string(text), nil
+}
+
+// resembles reports whether a name begins as that of one of our secrets does, so that it may be one that is misspelt.
+// Amazon's and OpenTelemetry's own libraries read files, too.
+func resembles(name string) bool {
+	first, _, _ := strings.Cut(name, "_")
+	for of := range secrets {
+		if ours, _, _ := strings.Cut(of, "_"); ours == first {
+			return !slices.Contains([]string{"AWS", "OTEL", "VOICEBRIDGE"}, first)
+		}
+	}
+	return false
+}
+
+// secretFiles lists the variables that name files with secrets.
+func secretFiles() string {
+	return strings.Join(SecretVariables(), inFileSuffix+", ") + inFileSuffix
+}
 
 // set reads the value of a secret's variable.
 func (s *Secrets) set(f reflect.StructField, value string) error {

@@ -96,7 +96,8 @@ func settings(t *testing.T) string {
 
 Made from the code by ` + "`make gen`" + `. Flags come before the environment, the environment before the file
 ([voicebridge.example.yaml](../../voicebridge.example.yaml)), the file before these defaults. In the environment lists have commas and
-structures are JSON. Secrets have variables only, and stand at the end.
+structures are JSON. Secrets have variables only, and stand at the end; the name with _FILE after it
+names a file that holds the secret, as Docker and systemd provide them.
 
 ## The top level
 `)
