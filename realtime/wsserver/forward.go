@@ -8,13 +8,9 @@ import (
 	"voicebridge/realtime/media"
 )
 
-const (
-	// jitter is how much sound waits without being a delay; of a client that sends larger pieces, as much as the newest
-	// one has, up to largest. What is more is sent faster than it was spoken: as it comes to a [media.Faster], else as
-	// fast as a [media.Switch] sends what it holds.
-	jitter, largest = 60 * time.Millisecond, time.Second
-	hurry           = media.FrameTime / 4
-)
+// hurry is how fast delayed sound is sent, as a [media.Switch] sends what it holds: unless a [media.Faster] gets it as it
+// comes.
+const hurry = media.FrameTime / 4
 
 // Forward passes the client's sound to dst, in packets of 20 ms and in real time, while flow's gate is open. What waits
 // for the gate, or was held up on its way, is sent faster. It runs until the connection ends (media.ErrClosed), dst has

@@ -15,6 +15,9 @@ import (
 const (
 	// maxEarly is how much sound may wait while the gate is shut, and maxAhead how far it may be ahead of real time.
 	maxEarly, maxAhead = 30 * time.Second, 60 * time.Second
+	// jitter is how much sound waits without being a delay; of a client that sends larger pieces, as much as the newest
+	// one has, up to largest.
+	jitter, largest = 60 * time.Millisecond, time.Second
 	// maxPending is how many events may wait for the sound before them, and maxPendingBytes their size.
 	maxPending, maxPendingBytes = 64, MaxEvent
 )
