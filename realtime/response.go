@@ -169,17 +169,17 @@ const (
 
 // Within returns the usage as far as it can be in a time, and whether that is less than what was told. An upstream may
 // count from a little before, and up to a whole minute.
-func (u Usage) Within(t time.Duration) (most Usage, less bool) {
+func (u Usage) Within(t time.Duration) (possible Usage, less bool) {
 	seconds := (t + time.Minute).Seconds()
 	written := int64(seconds * maxWritten)
-	most = u
-	most.Seconds = min(u.Seconds, seconds)
-	most.TotalTokens = min(u.TotalTokens, maxRead+written)
-	most.InputTokens, most.InputAudio = min(u.InputTokens, maxRead), min(u.InputAudio, maxRead)
-	most.Cached, most.CachedAudio = min(u.Cached, maxRead), min(u.CachedAudio, maxRead)
-	most.OutputTokens, most.OutputAudio = min(u.OutputTokens, written), min(u.OutputAudio, written)
-	return most, most.Seconds < u.Seconds || most.TotalTokens < u.TotalTokens || most.InputTokens < u.InputTokens ||
-		most.OutputTokens < u.OutputTokens
+	less, u.Seconds = u.Seconds > seconds, min(u.Seconds, seconds)
+	for tokens, most := range map[*int64]int64{
+		&u.TotalTokens: maxRead + written, &u.OutputTokens: written, &u.OutputAudio: written,
+		&u.InputTokens: maxRead, &u.InputAudio: maxRead, &u.Cached: maxRead, &u.CachedAudio: maxRead,
+	} {
+		less, *tokens = less || *tokens > most, min(*tokens, most)
+	}
+	return u, less
 }
 
 // count is a number of tokens or seconds. What is no number, or negative, counts as none: one odd field must not lose

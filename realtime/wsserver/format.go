@@ -86,9 +86,9 @@ func withFormats(ev realtime.Event, in, out media.Format) []byte {
 	return realtime.Encode(tree)
 }
 
-// asCut returns an event about the end of an answer whose sound was cut off: those of its items that were to end with it
-// are incomplete, and without their words, as only the upstream knows which of them were heard. cancelled means that the
-// client has cancelled the response.
+// asCut returns an event about the end of an answer whose sound was cut off: the items whose ends wait are incomplete,
+// and without their words, since nobody knows here which of them were heard. cancelled means that the client has
+// cancelled the response.
 func asCut(data []byte, ends []end, cancelled bool) []byte {
 	tree := realtime.Tree(data)
 	items := []any{tree["item"]}

@@ -359,8 +359,8 @@ func (s *State) outputItem(ev *event, it *item) {
 	}
 }
 
-// argumentsDone takes a call whose arguments are complete, which may stand nowhere else. The arguments of an interrupted
-// response end as well, so it is to run once the response is completed.
+// argumentsDone takes a call whose arguments are complete, and which may stand nowhere else. The arguments of an
+// interrupted response end as well, so the call runs once its response is completed.
 func (s *State) argumentsDone(ev *event) {
 	call := realtime.Item{
 		ID: cmp.Or(ev.ItemID, ev.CallID), Type: realtime.ItemFunctionCall, CallID: ev.CallID, Name: ev.Name,

@@ -209,8 +209,8 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 	return incomplete
 }
 
-// truncated takes conversation.item.truncated, which says exactly how much was played. It reports whether that is new: an
-// answer is not cut again where it is cut already, or later.
+// truncated takes conversation.item.truncated, which says exactly how much was played. It reports whether that is new:
+// an answer is not cut again where it is cut already, or later.
 func (p *playback) truncated(ev *event, it *item) (isNew bool) {
 	if it == nil || it.message == nil || it.message.role != thread.RoleAssistant {
 		return true
@@ -271,8 +271,8 @@ func (p *playback) played(m *message) time.Duration {
 	return max(left, 0)
 }
 
-// words takes words of an answer: a piece of a content part, or all of it. What is spoken in an item is one part, as some
-// upstreams count its pieces.
+// words takes words of an answer: a piece of a content part, or all of it. What is spoken in an item is one part, since
+// some upstreams count its pieces.
 func (p *playback) words(m *message, ev *event) {
 	if strings.Contains(ev.Type, "transcript") {
 		ev.ContentIndex = 0

@@ -193,8 +193,8 @@ func (p *speech) utterance(it *item) *message {
 	return it.message
 }
 
-// pieceOf finds the message of an item whose transcription comes. If nothing else has told of the item, it is a piece of
-// what was transcribed just before, or of the utterance that is waiting for its words.
+// pieceOf finds the message of an item whose transcription comes. If nothing else has told of the item, it is a piece
+// of what was transcribed just before, or of the utterance that is waiting for its words.
 func (p *speech) pieceOf(it *item) *message {
 	if it != nil && it.message == nil && !it.announced && it.from.IsZero() {
 		last := p.transcript.items[it.prev]
@@ -209,7 +209,7 @@ func (p *speech) pieceOf(it *item) *message {
 	return p.utterance(it)
 }
 
-// isSpoken reports whether it is a message of the user's voice.
+// isSpoken reports whether this is a message of the user's voice.
 func (m *message) isSpoken() bool {
 	return m != nil && m.role == thread.RoleUser && m.meta.Source == thread.SourceVoice
 }

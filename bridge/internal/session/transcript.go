@@ -87,11 +87,8 @@ func (t *transcript) link(ev *event) {
 		return
 	}
 	// What seemed to follow it, as it was told of later, is before it.
-	for p, n := t.items[ev.PreviousItemID], 0; p != nil && n < len(t.items); p, n = t.items[p.prev], n+1 {
-		if p.prev == id {
-			t.put(p, it.prev)
-			break
-		}
+	if after := t.next[id]; after != nil && t.follows(t.items[ev.PreviousItemID], id) {
+		t.put(after, it.prev)
 	}
 	t.put(it, ev.PreviousItemID)
 	it.linked = true

@@ -167,8 +167,8 @@ const (
 	sentCancel
 )
 
-// caused returns what was sent that an upstream's error is about. Where the error does not name it, eventID, that of the
-// error's own event, may, or its code says what it was.
+// caused returns the event that an upstream's error is about, and whether it is known. Where the error does not name
+// it, eventID, which is that of the error's own event, may; otherwise the code says of what kind it was.
 func (u *upstream) caused(e *realtime.Error, eventID string) (own sentEvent, ours bool) {
 	if _, is := u.sent[eventID]; is {
 		e.EventID = eventID
