@@ -139,6 +139,30 @@ func TestToolRounds(t *testing.T) {
 	}
 }
 
+// TestToolRoundsBeginAnew counts the rounds anew with each utterance, whatever tells of it.
+func TestToolRoundsBeginAnew(t *testing.T) {
+	t.Parallel()
+	for _, told := range []string{
+		`up {"type":"input_audio_buffer.committed","item_id":"u1","previous_item_id":null}`,
+		`up {"type":"conversation.item.input_audio_transcription.completed","item_id":"u1","content_index":0,"transcript":"Again."}`,
+	} {
+		c := limited(t, Config{Settings: Settings{Limits: Limits{ToolRounds: 2}}})
+		c.s.up.can.ResponseSettings = true
+		for n := range 3 {
+			c.play(fmt.Sprintf(`up {"type":"response.created","response":{"id":"r%d"}}`, n))
+			c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":"r%[1]d","status":"completed","output":[{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}]}}`, n))
+			if n == 0 {
+				c.play(told)
+			}
+			c.play(fmt.Sprintf(`tool c%d {}`, n))
+			c.pass("2s")
+		}
+		if got := strings.Count(c.out.String(), `"tool_choice":"none"`); got != 1 {
+			t.Errorf("%s: %d requests without tools, want 1:\n%s", told, got, c.out.String())
+		}
+	}
+}
+
 // TestBudgetOfTheDayIsShared counts what the owner spends elsewhere meanwhile, and starts
 // again with each day.
 func TestBudgetOfTheDayIsShared(t *testing.T) {
