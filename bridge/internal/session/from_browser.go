@@ -178,7 +178,8 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 	}
 	switch {
 	case it.gen == s.up.gen && s.up.can.Deletion:
-		s.up.send(realtime.ItemDelete(s.forClient(ev), s.up.names.theirs(it.id)))
+		id := s.up.eventID(sentEvent{kind: sentDelete, clientID: ev.EventID, forClient: true})
+		s.up.send(realtime.ItemDelete(id, s.up.names.theirs(it.id)))
 		return
 	case it.gen == s.up.gen && s.listening() && s.renewal.reason == EndNone:
 		s.renewal.begin(RenewPlanned) // the next session is not told of it

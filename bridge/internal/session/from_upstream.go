@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"time"
 
@@ -51,16 +50,22 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if who == nobody || again || s.phase == ended {
 		return
 	}
-	if who == everybody {
-		s.sendTo(0, visible, isDraft(&ev))
-		s.view.note(0, &ev, visible)
+	if who != everybody {
+		visible = nil
 	}
-	for i, data := range beside {
-		s.sendTo(s.sidebands[i].id, data, isDraft(&ev))
-		s.view.note(s.sidebands[i].id, &ev, data)
-	}
+	s.show(&ev, visible, beside)
 	if ev.Type == realtime.TypeSessionCreated {
 		s.welcomeSidebands()
+	}
+}
+
+// show sends an event to the browser and the sidebands, to each what it may see.
+func (s *State) show(ev *event, visible []byte, beside [][]byte) {
+	s.sendTo(0, visible, isDraft(ev))
+	s.view.note(0, ev, visible)
+	for i, data := range beside {
+		s.sendTo(s.sidebands[i].id, data, isDraft(ev))
+		s.view.note(s.sidebands[i].id, ev, data)
 	}
 }
 
@@ -246,7 +251,7 @@ func (s *State) ownError(own sentEvent, e *realtime.Error) {
 	case sentOutput:
 		s.log(slog.LevelWarn, "tool output refused by the upstream", "code", e.Code, "error", e.Message)
 		s.answers.drop(own.itemID)
-	case sentTruncate, sentCancel, sentOther:
+	case sentTruncate, sentCancel, sentDelete, sentOther:
 		it := s.transcript.items[own.itemID]
 		switch {
 		case !own.forClient:
@@ -329,10 +334,14 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	if !r.created {
 		s.answers.unannounced()
 	}
-	for _, raw := range slices.Concat(done.Output, r.calls) {
-		if raw.ID != "" {
-			s.outputDone(s.transcript.described(&raw), &raw, r, done.Status == realtime.ResponseCompleted)
+	completed := done.Status == realtime.ResponseCompleted
+	for i := range done.Output {
+		if raw := &done.Output[i]; raw.ID != "" {
+			s.outputDone(s.transcript.described(raw), raw, r, completed)
 		}
+	}
+	for i := range r.calls {
+		s.unlisted(&r.calls[i], r, completed)
 	}
 	s.tools.refuseEarly()
 	s.answers.over(r)
@@ -366,17 +375,35 @@ func (s *State) argumentsDone(ev *event) {
 		ID: cmp.Or(ev.ItemID, ev.CallID), Type: realtime.ItemFunctionCall, CallID: ev.CallID, Name: ev.Name,
 		Arguments: outputText(realtime.Member(ev.Raw, "arguments")),
 	}
-	if call.ID == "" {
+	r := s.answers.of(ev.ResponseID)
+	if call.ID == "" || r == nil {
 		return
 	}
 	begun := s.transcript.item(call.ID).raw
 	call.CallID, call.Name = cmp.Or(call.CallID, begun.CallID), cmp.Or(call.Name, begun.Name)
-	it := s.transcript.described(&call)
-	switch r := s.answers.of(ev.ResponseID); {
-	case r != nil && !r.done && len(r.calls) <= toolkit.MaxCalls:
+	s.transcript.described(&call)
+	switch {
+	case r.done:
+		s.unlisted(&call, r, r.record.Status == realtime.ResponseCompleted)
+	case len(r.calls) <= toolkit.MaxCalls:
 		r.calls = append(r.calls, call)
-	case r == nil, r.record.Status == realtime.ResponseCompleted:
-		s.outputDone(it, &call, r, true)
+	}
+}
+
+// unlisted takes a call of a response that ended, completed or not, and tells the client that is to run it: clients wait
+// for the item.
+func (s *State) unlisted(call *realtime.Item, r *response, completed bool) {
+	if !completed || s.tools.byID[call.CallID] != nil {
+		return
+	}
+	call.Status = realtime.ResponseCompleted
+	s.outputDone(s.transcript.described(call), call, r, true)
+	ev, err := readEvent(encode(map[string]any{
+		"type": realtime.TypeOutputItemDone, "event_id": s.ownEventID(), "response_id": r.id, "output_index": 0,
+		"item": call,
+	}))
+	if err == nil {
+		s.show(&ev, s.view.of(&ev, 0), s.view.ofSidebands(&ev))
 	}
 }
 

@@ -375,7 +375,7 @@ func (t *transcript) amend(m *message, ev *event) bool {
 func (t *transcript) forgetItem(it *item) {
 	it.forgotten = true
 	if it.gen == t.up.gen && t.up.can.Deletion {
-		t.up.send(realtime.ItemDelete(t.up.eventID(sentEvent{}), t.up.names.theirs(it.id)))
+		t.up.send(realtime.ItemDelete(t.up.eventID(sentEvent{kind: sentDelete}), t.up.names.theirs(it.id)))
 	}
 }
 

@@ -165,6 +165,7 @@ const (
 	sentOutput
 	sentTruncate
 	sentCancel
+	sentDelete
 )
 
 // caused returns the event that an upstream's error is about, and whether it is known. Where the error does not name
@@ -173,7 +174,10 @@ func (u *upstream) caused(e *realtime.Error, eventID string) (own sentEvent, our
 	if _, is := u.sent[eventID]; is {
 		e.EventID = eventID
 	}
-	kind := map[string]sentKind{codeNotActive: sentCancel, codeBadTruncate: sentTruncate}[e.Code]
+	kind := map[string]sentKind{
+		"response_cancel_not_active": sentCancel, "item_truncate_invalid_item_id": sentTruncate,
+		"item_delete_invalid_item_id": sentDelete,
+	}[e.Code]
 	for _, id := range slices.Backward(u.order) {
 		if e.EventID == "" && kind != sentOther && u.sent[id].kind == kind {
 			return u.sent[id], true
@@ -226,12 +230,10 @@ func (u *upstream) truncate(itemID string, heard time.Duration) {
 	}
 }
 
-// The codes of errors that mean something here. [realtime.Error] finds them in errors without codes, too.
+// Codes of errors, which [realtime.Error] finds in those without codes, too.
 const (
 	codeSessionExpired = "session_expired"
 	codeActiveResponse = "conversation_already_has_active_response"
-	codeNotActive      = "response_cancel_not_active"
-	codeBadTruncate    = "item_truncate_invalid_item_id"
 )
 
 // ReplayPrefix begins the ids of the events that replay history to an upstream.

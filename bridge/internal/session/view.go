@@ -28,8 +28,9 @@ type view struct {
 
 // shownItems are the items of which a client was told.
 type shownItems struct {
-	before map[string]string // by the item, the one before it
-	last   string
+	before   map[string]string // by the item, the one before it
+	followed map[string]bool   // those before any
+	last     string
 	// made is the last item that the client has created.
 	made string
 	// prior was the last one until since: what the client sends may have been sent before it knew.
@@ -43,7 +44,7 @@ const inFlight = 2 * time.Second
 // toldTo returns what a client was told.
 func (v *view) toldTo(side int) *shownItems {
 	if v.shown[side] == nil {
-		v.shown[side] = &shownItems{before: make(map[string]string)}
+		v.shown[side] = &shownItems{before: make(map[string]string), followed: make(map[string]bool)}
 	}
 	return v.shown[side]
 }
@@ -59,14 +60,12 @@ func (v *view) note(side int, ev *event, visible []byte) {
 		if _, again := t.before[id]; again {
 			return
 		}
-		before, isBetween := textOf(realtime.Member(visible, "previous_item_id")), false
-		for _, other := range t.before {
-			isBetween = isBetween || other == before
-		}
-		if t.before[id] = before; !isBetween {
+		before := textOf(realtime.Member(visible, "previous_item_id"))
+		if t.before[id] = before; !t.followed[before] { // otherwise it stands between two
 			t.prior, t.since = t.last, v.now
 			t.last = id
 		}
+		t.followed[before] = true
 	}
 }
 
@@ -75,6 +74,7 @@ func (v *view) deleted(id string) {
 	for _, t := range v.shown {
 		if t.last == id {
 			t.last = t.before[id]
+			delete(t.followed, t.last)
 		}
 		delete(t.before, id)
 	}
