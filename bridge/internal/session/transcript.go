@@ -280,6 +280,9 @@ func (t *transcript) placeOf(it *item) persistence.Place {
 	if before, ok := t.memory.beforeFirst(follows); ok { // one that follows it is there
 		return after(cmp.Or(before, t.LastMessage))
 	}
+	if t.tail == nil { // the call's first, which may be saved long after others
+		return after(t.LastMessage)
+	}
 	return persistence.Place{How: persistence.PlaceLast}
 }
 
