@@ -54,8 +54,8 @@ type Conn struct {
 	writer  <-chan struct{} // closed when everything was sent
 	all     sync.WaitGroup
 	closing sync.Once
-	// progress counts events by two, and one when reading stops because there is no room, and when it goes on: it is odd
-	// in between.
+	// progress counts events by two, and one when reading stops because there is no room, and when it goes on: it is
+	// odd in between.
 	progress atomic.Int64
 	closed   chan struct{}
 

@@ -8,8 +8,8 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// hurry is how fast delayed sound is sent, as a [media.Switch] sends what it holds: unless a [media.Faster] gets it as it
-// comes.
+// hurry is how fast delayed sound is sent, as a [media.Switch] sends what it holds, unless a [media.Faster] gets it as
+// it comes.
 const hurry = media.FrameTime / 4
 
 // Forward passes the client's sound to dst, in packets of 20 ms and in real time, while flow's gate is open. What waits
