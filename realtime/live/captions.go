@@ -2,10 +2,12 @@ package live
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"voicebridge/realtime"
 )
@@ -17,20 +19,31 @@ const (
 	userGap  = 1300 * time.Millisecond // between two utterances
 	voiceGap = 1200 * time.Millisecond // between two answers
 	cutGap   = 600 * time.Millisecond  // after an answer that was cut off
+	// shortPause is a silence after which the model goes on, as between two words.
+	shortPause = 200 * time.Millisecond
 	// userGrace and voiceGrace are how long a segment waits for a fragment, by the wall.
 	userGrace, voiceGrace = 1500 * time.Millisecond, 1600 * time.Millisecond
 	// userQuiet is how long the user says nothing before an answer ends an utterance.
 	userQuiet = time.Second
-	// overlap is how long both speak before it is judged who gives way.
-	overlap = time.Second
+	// overlap is how long both speak before it is judged who gives way, and maxOverlap until nobody does.
+	overlap, maxOverlap = time.Second, 5 * time.Second
 	// lag is how late fragments come: those of one phrase do so in bursts.
 	lag = 1300 * time.Millisecond
 	// tail is how exact their times are.
 	tail = 300 * time.Millisecond
+	// far is how far from the sound a time can be, and repeats how long after a fragment it may come again, by the wall.
+	far, repeats = 10 * time.Second, 30 * time.Second
 )
 
 // maxSegments is how many segments are kept for late fragments, maxHeard how many fragments for repeats.
 const maxSegments, maxHeard = 64, 1024
+
+// An annotation is what a transcript says of a noise, such as [clears throat]; the beginning of one may come before the
+// rest. What is in brackets for other reasons, such as array[0] or [0, 1), was said.
+var (
+	annotation = regexp.MustCompile(`(^|\s)\[[\pL\pM '’-]{2,60}\]`)
+	annotates  = regexp.MustCompile(`(^|\s)\[[\pL\pM '’-]{0,60}$`)
+)
 
 // side is who speaks.
 type side int
@@ -83,14 +96,19 @@ type captions struct {
 	*core
 	open     [2]*segment
 	segments []*segment // by their beginning; the newest maxSegments
-	heard    map[fragmentKey]bool
+	heard    map[fragmentKey]time.Time
 	order    []fragmentKey
-	aside    bool // inside of an annotation such as [clears throat]
+	// begun is the end of the user's last fragment, if an annotation may begin there, and begunAt when it came.
+	begun   fragment
+	begunAt time.Time
+	// offset is what is added to times that do not fit to the sound: a session may begin to count anew.
+	offset time.Duration
 	// lastItem is the item that was announced last.
 	lastItem string
 	// overlapAt is where the user began to speak over an answer; overlapSince is when that came, zero if it does not.
 	overlapAt    time.Duration
 	overlapSince time.Time
+	noisy        *segment      // an answer over which there was a noise: it is held for words alone
 	turnAt       time.Duration // where something else came between what is said
 	repeatAt     time.Duration // where the model was asked to say again what was cut
 	unheard      bool          // what was said last has no answer, or the client has silenced it
@@ -109,10 +127,13 @@ type fragmentKey struct {
 // repeated reports whether the same fragment has come before.
 func (c *captions) repeated(of side, f fragment) bool {
 	key := fragmentKey{of, f}
-	if c.heard[key] {
+	at, known := c.heard[key]
+	if known && c.now.Sub(at) < repeats {
 		return true
 	}
-	c.heard[key] = true
+	if c.heard[key] = c.now; known {
+		return false
+	}
 	if c.order = append(c.order, key); len(c.order) > maxHeard {
 		delete(c.heard, c.order[0])
 		c.order = c.order[1:]
@@ -122,15 +143,18 @@ func (c *captions) repeated(of side, f fragment) bool {
 
 // take takes a fragment.
 func (c *captions) take(of side, f fragment) {
-	f.end = max(f.end, f.start)
 	if f.text == "" || c.repeated(of, f) {
 		return
 	}
+	f = c.timed(of, f)
 	if of == user {
-		if f.text = c.withoutAsides(f.text); f.text == "" {
-			return
-		}
+		f = c.withoutAnnotations(f)
 	}
+	c.give(of, f)
+}
+
+// give gives a fragment to the segment to which it belongs.
+func (c *captions) give(of side, f fragment) {
 	s := c.segmentOf(of, f)
 	if s == nil {
 		f.text = c.withoutPunctuation(of, f)
@@ -139,22 +163,62 @@ func (c *captions) take(of side, f fragment) {
 		}
 		s = c.begin(of, f)
 	}
-	c.add(s, f)
+	if f.text != "" {
+		c.add(s, f)
+	}
 }
 
-// withoutAsides removes annotations, which nobody has said.
-func (c *captions) withoutAsides(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '[':
-			c.aside = true
-		case r == ']' && c.aside:
-			c.aside = false
-		case !c.aside:
-			return r
+// timed gives a fragment times that are near the sound: one that is far behind it or beyond what has come belongs to a
+// count that begins anew, or to none.
+func (c *captions) timed(of side, f fragment) fragment {
+	at := c.sound.position()
+	if f.end < f.start || f.end-f.start > far {
+		f.end = f.start
+	}
+	last := at // some sessions tell words before their sound
+	for _, s := range c.segments {
+		last = max(last, s.end)
+	}
+	near := func(start time.Duration) bool { return start >= at-far && start <= last+far }
+	if !near(f.start) {
+		if !near(f.start + c.offset) {
+			c.offset = at - f.end
 		}
-		return -1
-	}, text)
+		f.start, f.end = f.start+c.offset, f.end+c.offset
+	}
+	if of == user && f.end > at+userGap {
+		f.end = f.start // nothing was heard later
+	}
+	return f
+}
+
+// withoutAnnotations removes what nobody has said. What may be the beginning of an annotation waits for the rest of it.
+func (c *captions) withoutAnnotations(f fragment) fragment {
+	if b := c.begun; b.text != "" && f.start >= b.start && f.start <= b.end+userGap {
+		f.text, f.start, c.begun = b.text+f.text, b.start, fragment{}
+	}
+	c.saidAfterAll()
+	before := "" // in a word, a bracket annotates nothing
+	if s := c.segmentOf(user, f); s != nil {
+		before = s.raw()
+	}
+	if r, _ := utf8.DecodeLastRuneInString(before); before != "" && !unicode.IsSpace(r) && f.text[0] == '[' {
+		return f
+	}
+	f.text = annotation.ReplaceAllString(f.text, "")
+	if at := annotates.FindStringIndex(f.text); at != nil {
+		c.begun, c.begunAt = fragment{f.text[at[0]:], f.start, f.end}, c.now
+		f.text = f.text[:at[0]]
+	}
+	return f
+}
+
+// saidAfterAll gives what looked like the beginning of an annotation, and was none.
+func (c *captions) saidAfterAll() {
+	if b := c.begun; b.text != "" {
+		c.begun = fragment{}
+		c.give(user, b)
+	}
 }
 
 // withoutPunctuation gives the punctuation at the beginning of a fragment to the segment before, to which it belongs.
@@ -201,9 +265,9 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 		}
 		return s
 	}
-	answer := c.last(voice)
+	answer := c.answerTo(newest)
 	switch {
-	case of == user && c.open[user] == nil && answer != nil && max(f.start, newest.start) < answer.start:
+	case of == user && c.open[user] == nil && answer != nil && f.start < answer.start:
 		return newest // however late: it was said before it was answered
 	case of == voice && newest.cutAt > 0:
 		gap = cutGap
@@ -212,6 +276,15 @@ func (c *captions) segmentOf(of side, f fragment) *segment {
 		return nil
 	}
 	return newest
+}
+
+// answerTo returns the first answer that began after a segment, nil if there is none.
+func (c *captions) answerTo(u *segment) *segment {
+	at := slices.IndexFunc(c.segments, func(s *segment) bool { return s.side == voice && s.start > u.start })
+	if at < 0 {
+		return nil
+	}
+	return c.segments[at]
 }
 
 // isOfAnother reports whether something came between the newest answer and what is said now, which is of another one:
@@ -268,7 +341,7 @@ func (c *captions) begin(of side, f fragment) *segment {
 func (c *captions) beginUtterance(s *segment, before string) {
 	c.emit(tree{"type": realtime.TypeInputSpeechStarted, "audio_start_ms": s.start.Milliseconds(), "item_id": s.id})
 	c.announce(before, s.item("in_progress", nil))
-	if c.speaking() {
+	if a := c.open[voice]; c.speaking() && s.start > a.start {
 		c.overlaps(s.start)
 	}
 }
@@ -305,8 +378,8 @@ func orNull(id string) any {
 
 func (c *captions) beginAnswer(s *segment, before string) {
 	s.response = newID("resp_")
-	c.overlapSince, c.unheard = time.Time{}, false
-	c.sound.hold(false)
+	c.unheard = false
+	c.goOn()
 	c.sound.answers.Store(true)
 	c.emit(responseCreated(s.response))
 	item := s.item("in_progress", s.text(0))
@@ -438,7 +511,8 @@ func (c *captions) cut(reason string) {
 	}
 	s.closed, c.open[voice] = true, nil
 	c.sound.answers.Store(false)
-	s.cutAt = min(max(c.sound.heldAt(), s.start+1), s.end)
+	s.cutAt = min(max(c.sound.heardTill(), s.start+1), s.end)
+	c.sound.pass(dropped)
 	c.overlapSince = time.Time{}
 	c.emit(tree{"type": realtime.TypeOutputBufferCleared, "response_id": s.response})
 	c.truncated(s)
@@ -459,31 +533,42 @@ func (c *captions) speaking() bool {
 	return s != nil && (c.sound.position() < s.end+lag || c.now.Sub(s.touched) < lag)
 }
 
-// overlaps takes that the user speaks over an answer, which is not heard until it is known who gives way.
+// overlaps takes that the user speaks over an answer, which is held until it is known who gives way.
 func (c *captions) overlaps(at time.Duration) {
 	if c.overlapSince.IsZero() {
 		c.overlapAt, c.overlapSince = at, c.now
+		c.sound.pass(held)
 	}
 	c.overlapAt = min(c.overlapAt, at)
-	c.sound.hold(true)
 }
 
-// judge decides who gives way. An answer that goes on although the user is quiet again was not interrupted: they only
-// agreed.
+// judge decides who gives way, by the sound of the model or, if it says nothing, by when its words come: they may run
+// ahead of the sound. An answer that goes on although the user is quiet again was not interrupted: they only agreed.
 func (c *captions) judge() {
-	s := c.open[voice]
-	switch u := c.open[user]; {
-	case c.overlapSince.IsZero() || c.now.Sub(c.overlapSince) < overlap:
-	case s == nil:
-		c.overlapSince = time.Time{}
-	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
+	waited := c.now.Sub(c.overlapSince)
+	if c.overlapSince.IsZero() || waited < overlap {
+		return
+	}
+	s, u := c.open[voice], c.open[user]
+	if s == nil {
 		c.goOn()
-	case c.now.Sub(s.touched) >= lag && s.end < c.overlapAt+tail/2: // it had ended
+		return
+	}
+	silent, known := c.sound.silent()
+	stopped, goes := silent >= cutGap, silent < shortPause
+	if !known {
+		stopped, goes = c.now.Sub(s.touched) >= lag, s.touched.Sub(c.overlapSince) >= overlap
+	}
+	switch {
+	case u == nil && (c.last(user) == nil || c.last(user).end < c.overlapAt): // a noise, without words
+		c.noisy = s
+		c.goOn()
+	case stopped && s.end < c.overlapAt+tail/2: // it had ended
 		c.goOn()
 		c.close(s)
-	case c.now.Sub(s.touched) >= lag:
+	case stopped:
 		c.cut("turn_detected")
-	case (u == nil || c.now.Sub(u.touched) >= overlap) && s.end >= c.overlapAt+overlap:
+	case goes && (u == nil || c.now.Sub(u.touched) >= overlap), waited >= maxOverlap:
 		c.goOn()
 	}
 }
@@ -491,7 +576,7 @@ func (c *captions) judge() {
 // goOn lets an answer be heard again.
 func (c *captions) goOn() {
 	c.overlapSince = time.Time{}
-	c.sound.hold(false)
+	c.sound.pass(heard)
 }
 
 // cancel silences the answer that is being spoken, because the client says so.
@@ -499,7 +584,6 @@ func (c *captions) cancel() bool {
 	if c.open[voice] == nil {
 		return false
 	}
-	c.sound.hold(true)
 	c.cut("client_cancelled")
 	c.unheard = true
 	return true
@@ -509,6 +593,9 @@ func (c *captions) cancel() bool {
 func (c *captions) tick() {
 	c.judge()
 	c.release()
+	if c.begun.text != "" && c.now.Sub(c.begunAt) >= userQuiet {
+		c.saidAfterAll()
+	}
 	if u := c.open[user]; u != nil && c.now.Sub(u.touched) >= userGrace {
 		c.close(u)
 	}
@@ -529,7 +616,7 @@ func (c *captions) release() {
 		return
 	}
 	if c.now.Sub(s.touched) >= voiceGrace {
-		c.sound.hold(false)
+		c.sound.pass(heard)
 	}
 }
 

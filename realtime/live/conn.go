@@ -307,12 +307,7 @@ type relay struct {
 }
 
 // WriteAudio implements media.Sink.
-func (r relay) WriteAudio(p *media.Packet) error {
-	if r.sound.holds() {
-		return nil
-	}
-	return r.to.WriteAudio(p)
-}
+func (r relay) WriteAudio(p *media.Packet) error { return r.sound.play(p, r.to) }
 
 // Said returns when the caller's sound came that has a place in what the session has heard: its clock runs with that.
 func (c *Conn) Said(place time.Duration) (at time.Time, late time.Duration, ok bool) {

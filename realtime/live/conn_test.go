@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
 )
 
 // TestSilence keeps the clock of a session running: without a hole of 250 ms, and without silence in the middle of
@@ -326,6 +329,82 @@ func TestHeld(t *testing.T) {
 				time.Sleep(3 * time.Second) // it has stopped: the next answer is heard from its beginning
 				hears(true)
 				b.finish()
+			})
+		})
+	}
+}
+
+// TestOverlap has the caller be heard over an answer whose words were told before its sound: unless they interrupt it,
+// none of the sound is lost, and what they heard of it is what was played.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	const agrees = `{"type":"session.input_transcript.delta","delta":" mm-hm","start_ms":900,"end_ms":1000}`
+	noise := func(b *bench) { b.conn.sound.begins() }
+	words := func(b *bench) { b.peer.says(agrees) }
+	plays := func(b *bench) { // without a pause
+		if b.conn.sound.passes != heard {
+			t.Error("a noise without words holds an answer twice")
+		}
+	}
+	for name, tt := range map[string]struct {
+		at    map[int]func(b *bench) // what the caller does, by the packet of the answer
+		ends  int                    // the packet after which the model is silent
+		lost  bool
+		heard string
+	}{
+		"a noise":                 {at: map[int]func(*bench){50: noise}, ends: 300},
+		"a noise again and again": {at: map[int]func(*bench){50: noise, 110: noise, 111: plays, 170: noise, 171: plays}, ends: 300},
+		"it is agreed with":       {at: map[int]func(*bench){50: words}, ends: 300},
+		"noise, then words":       {at: map[int]func(*bench){50: noise, 70: words}, ends: 300},
+		"it goes on over words": {ends: 300, at: map[int]func(*bench){50: words, 80: func(b *bench) {
+			for i := range 8 {
+				time.AfterFunc(time.Duration(i)*time.Second/2, func() {
+					b.peer.says(fmt.Sprintf(`{"type":"session.input_transcript.delta","delta":" on","start_ms":%d,"end_ms":%d}`, 1500+i*500, 1800+i*500))
+				})
+			}
+		}}},
+		"it is stopped": {at: map[int]func(*bench){50: words}, ends: 70, lost: true, heard: "one two"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			encoder, err := opus.NewEncoder(48000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			speech := make([]int16, media.FrameStep)
+			for i := range speech {
+				speech[i] = int16(i%96-48) * 100
+			}
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				b.dial()
+				var played []uint16
+				out := relay{&b.conn.sound, sinkFunc(func(p *media.Packet) error { played = append(played, p.Sequence); return nil })}
+				b.peer.says(`{"type":"session.output_transcript.delta","delta":"one two","start_ms":0,"end_ms":800}`)
+				b.peer.says(`{"type":"session.output_transcript.delta","delta":" three four five","start_ms":800,"end_ms":6000}`)
+				for i := range 500 {
+					if do := tt.at[i]; do != nil {
+						do(b)
+					}
+					payload := silence
+					if i < tt.ends {
+						if payload, err = encoder.Encode(speech); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := out.WriteAudio(&media.Packet{Sequence: uint16(i), Payload: payload}); err != nil { //nolint:gosec // few
+						t.Fatal(err)
+					}
+					time.Sleep(media.FrameTime)
+				}
+				b.finish()
+				all := strings.Join(b.events, "\n")
+				if lost := len(played) < 500; lost != tt.lost || !slices.IsSorted(played) {
+					t.Errorf("%d packets of 500 were played: %v", len(played), played)
+				}
+				if cut := strings.Contains(all, realtime.TypeItemTruncated); cut != tt.lost || cut && !strings.Contains(all, `"transcript":"`+tt.heard+`"`) {
+					t.Errorf("the client learns:\n%s", all)
+				}
 			})
 		})
 	}

@@ -49,7 +49,7 @@ func (s *session) init(rounds int, cfg config, log *slog.Logger, sound *sound) {
 
 	k := &s.core
 	k.sound, k.sent = sound, make(map[string]string)
-	s.captions = captions{core: k, heard: make(map[fragmentKey]bool)}
+	s.captions = captions{core: k, heard: make(map[fragmentKey]time.Time)}
 	s.lines = lines{core: k, captions: &s.captions}
 	s.work = work{core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), maxRounds: rounds}
 	s.captions.unheard = len(cfg.history) > 0
@@ -78,7 +78,7 @@ func (s *session) close() {
 
 // speaks takes that the caller's sound is loud.
 func (s *session) speaks() {
-	if s.captions.speaking() {
+	if s.captions.speaking() && s.captions.noisy != s.captions.open[voice] {
 		s.captions.overlaps(s.core.sound.position())
 	}
 }

@@ -18,6 +18,9 @@ const (
 	jitter = 160 * time.Millisecond
 	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
 	loud, loudPackets = -38, 8
+	// speech is the level of the model's, which is rather quiet, in dBFS: its silence is below -60. maxKept is how many
+	// packets are held.
+	speech, maxKept = -55, 500
 	// maxFill is how many packets of silence are sent at once. Of what a caller saves, who will go on, the last heldFrames
 	// wait: sound that is a little late does not make the silence before it longer.
 	maxFill, heldFrames = 25, 3
@@ -40,31 +43,97 @@ type sound struct {
 	ear    *opus.Decoder
 	streak int
 
-	sent    atomic.Int64 // packets of 20 ms
+	sent    atomic.Int64 // samples at opus.ClockRate
 	answers atomic.Bool  // an answer is being spoken
-	held    atomic.Int64 // where the answer was heard last, in packets, plus one; zero while it is heard
+
+	out    sync.Mutex
+	passes passage
+	kept   []media.Packet // while they are held, and until the next one passes
+	heldAt time.Duration  // where the answer was heard last
+	mouth  *opus.Decoder
+	spoke  bool // there is speech in what is kept
+	quiet  int  // packets of silence at the end of that
 }
+
+// passage is what becomes of the model's sound.
+type passage int
+
+const (
+	heard   passage = iota
+	held            // it is heard later, or not at all
+	dropped         // nobody hears it
+)
 
 // position is the time by the session's clock.
-func (s *sound) position() time.Duration { return time.Duration(s.sent.Load()) * media.FrameTime }
-
-// hold keeps the model's sound back, or lets it be heard again.
-func (s *sound) hold(on bool) {
-	if !on {
-		s.held.Store(0)
-		return
-	}
-	s.held.CompareAndSwap(0, s.sent.Load()+1)
+func (s *sound) position() time.Duration {
+	return time.Duration(s.sent.Load()) * time.Second / opus.ClockRate
 }
 
-func (s *sound) holds() bool { return s.held.Load() > 0 }
-
-// heldAt is where the answer was heard last.
-func (s *sound) heldAt() time.Duration {
-	if at := s.held.Load(); at > 0 {
-		return time.Duration(at-1) * media.FrameTime
+// pass sets what becomes of the model's sound. What was held is heard after all, unless it is dropped.
+func (s *sound) pass(how passage) {
+	s.out.Lock()
+	defer s.out.Unlock()
+	if s.passes == heard && how != heard {
+		s.heldAt = s.position()
+		s.spoke, s.quiet = false, 0
 	}
-	return s.position()
+	if s.passes = how; how == dropped {
+		s.kept = nil
+	}
+}
+
+// heardTill is where the answer was heard last.
+func (s *sound) heardTill() time.Duration {
+	s.out.Lock()
+	defer s.out.Unlock()
+	if s.passes == heard {
+		return s.position()
+	}
+	return s.heldAt
+}
+
+// silent returns how long the model has been silent at the end of what is held. known is false if it never spoke there.
+func (s *sound) silent() (length time.Duration, known bool) {
+	s.out.Lock()
+	defer s.out.Unlock()
+	return time.Duration(s.quiet) * media.FrameTime, s.spoke
+}
+
+// play passes a packet of the model's sound to dst, with what was held before it.
+func (s *sound) play(p *media.Packet, dst media.Sink) error {
+	s.out.Lock()
+	if s.passes == held && len(s.kept) >= maxKept {
+		s.passes = heard
+	}
+	how, kept := s.passes, s.kept
+	if how == held {
+		s.kept = append(s.kept, p.Clone())
+		s.hear(p)
+	} else {
+		s.kept = nil
+	}
+	s.out.Unlock()
+	if how != heard {
+		return nil
+	}
+	for i := range kept {
+		if err := dst.WriteAudio(&kept[i]); err != nil {
+			return err
+		}
+	}
+	return dst.WriteAudio(p)
+}
+
+// hear notices whether the model speaks. s.out is held.
+func (s *sound) hear(p *media.Packet) {
+	if s.mouth == nil {
+		s.mouth, _ = opus.NewDecoder(16000) // a rate that it knows
+	}
+	if samples, err := s.mouth.Decode(p.Payload); err == nil && pcm.Level(samples) >= speech {
+		s.spoke, s.quiet = true, 0
+	} else {
+		s.quiet++
+	}
 }
 
 // write sends a packet of the caller.
@@ -78,7 +147,11 @@ func (s *sound) write(p *media.Packet) error {
 	}
 	s.pauses = p.Pauses()
 	s.last, s.fills = now, s.pauses
-	s.sent.Add(1)
+	length := opus.Duration(p.Payload)
+	if p.Format != (media.Format{}) || length == 0 {
+		length = media.FrameStep
+	}
+	s.sent.Add(int64(length))
 	return s.peer.WriteAudio(p)
 }
 
@@ -140,7 +213,7 @@ func (s *sound) silence(frames time.Duration) {
 		s.filler.Sequence++
 		s.filler.Timestamp += media.FrameStep
 		s.last, s.fills = s.last.Add(media.FrameTime), true
-		s.sent.Add(1)
+		s.sent.Add(media.FrameStep)
 		_ = s.peer.WriteAudio(&s.filler) // a peer that is gone says so elsewhere
 	}
 }

@@ -30,7 +30,7 @@ const (
 		"to tell."
 )
 
-// work is what the voice has delegated, and what was typed: the client answers it, who is asked by the function AskTool.
+// work is what the voice has delegated, and what was typed: the client answers both, by the function AskTool.
 type work struct {
 	*core
 	captions *captions
@@ -103,7 +103,7 @@ func (w *work) isAnswering() bool { return w.pending != nil || w.running != nil 
 // askNext asks what waits, once the whole sentence is there and nothing else is being answered.
 func (w *work) askNext() {
 	a := w.pending
-	if a == nil || w.running != nil || w.now.Before(w.askAt()) {
+	if a == nil || w.running != nil || w.captions.begun.text != "" || w.now.Before(w.askAt()) {
 		return
 	}
 	w.pending = nil
