@@ -238,7 +238,7 @@ func (c *Config) title(ctx context.Context, key thread.Key, instructions, text s
 var (
 	titleURL   = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)|\S+://\S+`)
 	titleCode  = regexp.MustCompile("(?s)```.*?(```|$)")
-	titleMarks = regexp.MustCompile("[*_`#>~|]+")
+	titleMarks = regexp.MustCompile("[*_`~|]+|(^|\\s)[#>]+\\s")
 )
 
 // localTitle returns the first words of a text, without markup; empty if it has no words.
@@ -258,15 +258,20 @@ func localTitle(text string) string {
 	return shortTitle(title)
 }
 
+func isQuote(r rune) bool { return unicode.Is(unicode.Quotation_Mark, r) }
+
 // cleanTitle removes what models add to a title.
 func cleanTitle(text string) string {
 	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimSpace(line), "```") {
+			continue
+		}
 		line = titleMarks.ReplaceAllString(strings.ToValidUTF8(line, ""), "")
 		line = strings.TrimSpace(line)
 		for _, prefix := range []string{"Title:", "title:"} {
 			line = strings.TrimSpace(strings.TrimPrefix(line, prefix))
 		}
-		line = strings.TrimRight(strings.Trim(line, `"'“”„«»`), ".")
+		line = strings.TrimRight(strings.TrimFunc(line, isQuote), ".")
 		if line = strings.TrimSpace(line); line != "" {
 			return shortTitle(line)
 		}

@@ -36,11 +36,13 @@ func TestLocalTitle(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"\n\"Lakes of Austria.\"\nI chose this because": "Lakes of Austria",
-		"Title: **Seen**":        "Seen",
-		" \n ":                   "",
-		"„Große Seen“":           "Große Seen",
-		strings.Repeat("ü", 200): strings.Repeat("ü", 59) + "…",
-		"\xff\xfe" + "Bytes":     "Bytes",
+		"Title: **Seen**":            "Seen",
+		"```\n# Generics in C#\n```": "Generics in C#",
+		"「日本の湖」":                     "日本の湖",
+		" \n ":                       "",
+		"„Große Seen“":               "Große Seen",
+		strings.Repeat("ü", 200):     strings.Repeat("ü", 59) + "…",
+		"\xff\xfe" + "Bytes":         "Bytes",
 	} {
 		if got := chat.CleanTitle(text); got != want {
 			t.Errorf("CleanTitle(%q) = %q, want %q", text, got, want)

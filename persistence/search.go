@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
 	"voicebridge/persistence/internal/database"
@@ -23,7 +24,8 @@ const (
 	maxCandidates = 250
 
 	maxQueryBytes = 1000
-	maxQueryWords = 16
+	// maxLookups is how many words of a query are looked up, one by one.
+	maxLookups = 16
 )
 
 // wordMatches says which threads may have all words of a query.
@@ -39,7 +41,9 @@ type wordMatches struct {
 // threadsWith looks the words up, one by one.
 func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (h wordMatches, err error) {
 	rare := false
-	for _, word := range words {
+	looked := words[:min(len(words), maxLookups)]
+	h.common = slices.Clone(words[len(looked):])
+	for _, word := range looked {
 		ids, err := s.eng.read().ThreadsWithWord(ctx, owner, word, commonWord)
 		if err != nil {
 			return wordMatches{}, err
@@ -62,14 +66,51 @@ func (s *Store) threadsWith(ctx context.Context, owner string, words []string) (
 	return h, nil
 }
 
-// searchForm returns a text as it is searched, so that the same letters are found however they are written: in lower
-// case, composed and of ordinary width (Unicode's form NFKC, https://www.unicode.org/reports/tr15/).
+// searchForm returns a text as it is searched, so that the same letters are found however they are written: composed, of
+// ordinary width, and in the case in which Unicode compares letters, whatever stands beside them (nearly NFKC_Casefold,
+// https://www.unicode.org/reports/tr44/#NFKC_Casefold).
 func searchForm(text string) string {
-	form := strings.ToLower(norm.NFKC.String(text))
+	form := norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
 	if len(form) > 2*len(text)+maxQueryBytes { // signs that stand for whole phrases
 		return strings.ToLower(text)
 	}
 	return form
+}
+
+// searchWords returns the words of a query in their search form, long ones first, without those that are found wherever
+// another is.
+func searchWords(words []string) (out []string) {
+	forms := strings.Fields(searchForm(thread.CleanText(strings.Join(words, " "))))
+	slices.SortStableFunc(forms, func(a, b string) int { return len(b) - len(a) })
+	for _, w := range forms {
+		if !slices.ContainsFunc(out, func(longer string) bool { return strings.Contains(longer, w) }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// FirstMatch returns where in a text the first of a query's words begins, as the searches of the Store find them; -1 if
+// there is none.
+func FirstMatch(text string, words []string) int {
+	var form strings.Builder
+	var from []int // the place in text of each byte of form
+	for at := 0; at < len(text); {
+		n := max(1, norm.NFKC.NextBoundaryInString(text[at:], true))
+		folded := searchForm(text[at : at+n])
+		form.WriteString(folded)
+		for range len(folded) {
+			from = append(from, at)
+		}
+		at += n
+	}
+	first := -1
+	for _, w := range searchWords(words) {
+		if at := strings.Index(form.String(), w); at >= 0 && (first < 0 || from[at] < first) {
+			first = from[at]
+		}
+	}
+	return first
 }
 
 // searchText returns what is searched: every word of a text once, in its search form. The words of a query
@@ -94,33 +135,31 @@ func searchText(text string) string {
 
 // SearchMessages searches the owner's other threads for words: messages with the most of them come
 // first, then the latest. Of a word that many messages contain it ranks only some, the latest.
-// words are single words or parts of them, without spaces; limit is 1 to 50.
+// words are at most 1000 bytes; limit is 1 to 50.
 func (s *Store) SearchMessages(ctx context.Context, key thread.Key, words []string, limit int) ([]SearchHit, error) {
 	if err := checkKey(key); err != nil {
 		return nil, fmt.Errorf("search messages: %w", err)
 	}
-	if limit < 1 || limit > 50 || len(words) > maxQueryWords {
-		return nil, fmt.Errorf("search messages: %w", Invalid("limit %d or number of words %d", limit, len(words)))
+	if limit < 1 || limit > 50 {
+		return nil, fmt.Errorf("search messages: %w", Invalid("limit %d", limit))
 	}
-	var lower, ids []string
-	for _, w := range words {
-		if w = searchForm(thread.CleanText(w)); w == "" || len(w) > maxQueryBytes {
-			continue
-		}
+	var ids []string
+	words = searchWords(words)
+	for _, w := range words[:min(len(words), maxLookups)] {
 		found, err := s.eng.read().MessagesWithWord(ctx, pgdb.MessagesWithWordParams{
 			Owner: key.Owner, ExceptThread: key.Thread, Word: w, MaxRows: maxCandidates,
 		})
 		if err != nil {
 			return nil, s.fail("search messages", err)
 		}
-		lower, ids = append(lower, w), append(ids, found...)
+		ids = append(ids, found...)
 	}
 	if len(ids) == 0 {
 		return nil, nil
 	}
 	slices.Sort(ids)
 	found, err := s.eng.read().SearchMessages(ctx, pgdb.SearchMessagesParams{
-		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(lower),
+		Owner: key.Owner, ExceptThread: key.Thread, Ids: list(slices.Compact(ids)), Words: list(words),
 		MaxRows: int64(limit),
 	})
 	hits, err := database.Rows(found, err, func(r pgdb.SearchMessagesRow) SearchHit {

@@ -12,13 +12,15 @@ import (
 
 // spellings are texts, and other spellings of the same letters.
 var spellings = map[string]string{
-	"caf\u00e9 au lait":                       "cafe\u0301",         // decomposed
-	"re\u0301sume\u0301 draft":                "R\u00c9SUM\u00c9",   // composed, in capitals
-	"\uff36\uff2f\uff29\uff23e":               "voice",              // full width
-	"\uff76\uff9e\uff97\uff7d":                "\u30ac\u30e9\u30b9", // half-width katakana
-	"\u1112\u1161\u11ab\u1100":                "\ud55c",             // Korean letters
-	"the \ufb01rst o\ufb03ce":                 "office",             // ligatures
-	"two\u3000\uff57\uff4f\uff52\uff44\uff53": "two words",          // a wide space
+	"caf\u00e9 au lait":                       "cafe\u0301",               // decomposed
+	"re\u0301sume\u0301 draft":                "R\u00c9SUM\u00c9",         // composed, in capitals
+	"\uff36\uff2f\uff29\uff23e":               "voice",                    // full width
+	"\uff76\uff9e\uff97\uff7d":                "\u30ac\u30e9\u30b9",       // half-width katakana
+	"\u1112\u1161\u11ab\u1100":                "\ud55c",                   // Korean letters
+	"the \ufb01rst o\ufb03ce":                 "office",                   // ligatures
+	"\u03b7 \u03bf\u03b4\u03cc\u03c2":         "\u039f\u0394\u038c\u03a3", // a final sigma
+	"stra\u00dfe":                             "STRASSE",
+	"two\u3000\uff57\uff4f\uff52\uff44\uff53": "two words", // a wide space
 }
 
 // TestSearchedLetters: the same letters are found however they were written, and are asked for.
@@ -63,6 +65,7 @@ func TestSearchedLetters(t *testing.T) {
 				persistencetest.Rows(t, url, "UPDATE threads SET search_title = '"+lower+"' WHERE id = '"+id+"'")
 			}
 			persistencetest.Rows(t, url, "ALTER TABLE responses DROP COLUMN estimated")
+			persistencetest.Rows(t, url, "ALTER TABLE assistants DROP COLUMN shared_at")
 			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id >= 42")
 			upgraded, err := persistence.Open(t.Context(), url, persistence.Options{})
 			must(t, err)

@@ -109,10 +109,10 @@ func (f ThreadFilter) params(owner string) (arg pgdb.ListThreadsParams, words []
 	if arg.MaxRows < 1 || arg.MaxRows > maxThreads {
 		return arg, nil, Invalid("limit %d: 1 to %d", f.Limit, maxThreads)
 	}
-	words = strings.Fields(searchForm(thread.CleanText(f.Query)))
-	if len(f.Query) > maxQueryBytes || len(words) > maxQueryWords {
-		return arg, nil, Invalid("query: at most %d words and %d bytes", maxQueryWords, maxQueryBytes)
+	if len(f.Query) > maxQueryBytes {
+		return arg, nil, Invalid("query: at most %d bytes", maxQueryBytes)
 	}
+	words = searchWords([]string{f.Query})
 	arg.Before = dbtype.At(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
 	if f.Cursor != "" {
 		arg.Before, arg.BeforeID, err = parseCursor(f.Cursor)

@@ -86,7 +86,7 @@ func (h threads) list(ctx context.Context, who caller, in threadSearch) (page th
 // matches returns, by thread, the sentence of the message that contains the most words of a query. It has those of
 // the best messages only: a thread of which it has none is found all the same.
 func (h threads) matches(ctx context.Context, owner, query string) (map[string]string, error) {
-	words := strings.Fields(strings.ToLower(query))
+	words := strings.Fields(query)
 	if len(words) == 0 {
 		return nil, nil
 	}
@@ -100,27 +100,22 @@ func (h threads) matches(ctx context.Context, owner, query string) (map[string]s
 	return matches, err
 }
 
-// sentenceWith returns the first sentence of a text that contains one of the words, in lower case, cut around it if
-// it is long.
+// sentenceEnds end sentences, in the scripts that have such signs.
+const sentenceEnds = ".!?。！？؟।"
+
+// sentenceWith returns the first sentence of a text that contains one of the words, cut around it if it is long.
 func sentenceWith(text string, words []string) string {
 	text = strings.Join(strings.Fields(text), " ")
-	low := strings.ToLower(text)
-	at := len(text)
-	for _, w := range words {
-		if i := strings.Index(low, w); i >= 0 {
-			at = min(at, i)
-		}
-	}
-	if at == len(text) || len(low) != len(text) { // lower case may be longer
-		at = 0
-	}
-	if end := strings.IndexAny(text[at:], ".!?"); end >= 0 {
-		text = text[:at+end+1]
+	at := max(0, persistence.FirstMatch(text, words))
+	if end := strings.IndexAny(text[at:], sentenceEnds); end >= 0 {
+		_, size := utf8.DecodeRuneInString(text[at+end:])
+		text = text[:at+end+size]
 	}
 	from := max(0, at-sentenceBefore)
 	before := ""
-	if end := strings.LastIndexAny(text[:at], ".!?"); end >= from {
-		from = end + 1
+	if end := strings.LastIndexAny(text[:at], sentenceEnds); end >= from {
+		_, size := utf8.DecodeRuneInString(text[end:])
+		from = end + size
 	} else if space := strings.IndexByte(text[from:at], ' '); from > 0 && space >= 0 {
 		from, before = from+space, "…"
 	}

@@ -168,7 +168,9 @@ func TestSentenceWith(t *testing.T) {
 		"no word":                     {"Nothing of that.", []string{"rain"}, "Nothing of that."},
 		"nothing":                     {"", []string{"rain"}, ""},
 		"a long one, cut on one side": {"Rain " + long, []string{"rain"}, "Rain " + strings.TrimSpace(long[:155]) + "…"},
-		"lower case that is longer":   {"İstanbul. Rain.", []string{"rain"}, "İstanbul."},
+		"lower case that is longer":   {"İstanbul. Rain.", []string{"rain"}, "Rain."},
+		"decomposed and full width":   {"Here. Zu\u0308rich, ＡＢＣ。 There.", []string{"Zürich", "abc"}, "Zu\u0308rich, ＡＢＣ。"},
+		"a final sigma":               {"Here. Η οδός. There.", []string{"ΟΔΌΣ"}, "Η οδός."},
 		"letters of several bytes":    {strings.Repeat("ß", 40) + " Regen", []string{"regen"}, "…Regen"},
 	} {
 		got := sentenceWith(c.text, c.words)

@@ -99,7 +99,7 @@ func (s suite) search(t *testing.T) {
 	must(t, errOf(AppendMessage(t.Context(), b.store, stranger, text(thread.RoleUser, "the moon"))))
 	for query, want := range map[string][]string{
 		"moon":          {titled.ID},
-		"GRÖSSE":        nil, // in lower case "grösse", which is another word
+		"GRÖSSE":        {titled.ID}, // the capitals of ß
 		"größe Moon":    {titled.ID},
 		"äpfel":         {spoken.Thread},
 		"birnen file":   {spoken.Thread}, // in two messages
@@ -132,7 +132,7 @@ func (s suite) threadLimits(t *testing.T) {
 	b := s.setup(t)
 	cursor := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	for _, f := range []persistence.ThreadFilter{
-		{Limit: -1}, {Limit: 201}, {Query: strings.Repeat("x", 1001)}, {Query: strings.Repeat("x ", 17)},
+		{Limit: -1}, {Limit: 201}, {Query: strings.Repeat("x", 1001)},
 		{Cursor: "x"}, {Cursor: "!!"}, {Cursor: "MjAyNg"}, {Cursor: strings.Repeat("A", 100)},
 		{Cursor: cursor("0001-01-01T00:00:00+14:00 x")}, {Cursor: cursor("9999-12-31T23:59:59-10:00 x")},
 	} {

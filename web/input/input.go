@@ -111,7 +111,8 @@ func jsonBody(c echo.Context, limit int64, optional bool) ([]byte, error) {
 	if len(body) == 0 && optional {
 		return nil, nil
 	}
-	if t, _ := MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
+	if t, _ := MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON &&
+		t != "application/merge-patch+json" {
 		return nil, problem.UnsupportedMedia("Send the body as application/json.")
 	}
 	return body, nil
