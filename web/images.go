@@ -79,7 +79,7 @@ func (h images) read(c echo.Context, key thread.Key) error {
 		return err
 	}
 	header := c.Response().Header()
-	if header.Get(echo.HeaderCacheControl) == "" { // a link may be withdrawn
+	if header.Get(echo.HeaderCacheControl) == "no-store" { // as for all answers; a shared link may be withdrawn
 		header.Set(echo.HeaderCacheControl, "private, max-age=31536000, immutable")
 	}
 	header.Set(echo.HeaderContentType, saved.MediaType)
