@@ -35,7 +35,8 @@ func TestImages(t *testing.T) {
 	}
 	r = b.do(t, "GET", got.URL, "", alice)
 	wantStatus(t, r, 200)
-	if r.body != picture || r.Header.Get("Content-Type") != "image/png" || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if r.body != picture || r.Header.Get("Content-Type") != "image/png" || r.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		!strings.Contains(r.Header.Get("Cache-Control"), "immutable") {
 		t.Errorf("%d bytes of %s", len(r.body), r.Header.Get("Content-Type"))
 	}
 	r = b.do(t, "GET", got.URL, "", alice, header("Range", "bytes=0-1"), header("Accept-Encoding", "gzip")) // as Safari asks for a sound
