@@ -262,3 +262,22 @@ func narrowed(mayWiden bool, limit float64, own *float64, unit float64) float64 
 	}
 	return min(limit, *own*unit)
 }
+
+// answering makes the peer for a browser's offer, and the answer.
+type answering func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error)
+
+// answerer is a browser's peer, which takes later offers of the same connection; *rtc.Peer implements it.
+type answerer interface {
+	leg.Peer
+	Restart(ctx context.Context, offer string) (answer string, err error)
+}
+
+func answeringBy(api *rtc.API) answering {
+	return func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error) {
+		peer, answer, err := api.Answer(ctx, offer, h)
+		if err != nil {
+			return nil, "", err
+		}
+		return peer, answer, nil
+	}
+}

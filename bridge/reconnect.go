@@ -28,25 +28,6 @@ func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (ans
 	return c.reconnectHere(ctx, owner, callID, offer)
 }
 
-// answering makes the peer for a browser's offer, and the answer.
-type answering func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error)
-
-// answerer is a browser's peer, which takes later offers of the same connection; *rtc.Peer implements it.
-type answerer interface {
-	leg.Peer
-	Restart(ctx context.Context, offer string) (answer string, err error)
-}
-
-func answeringBy(api *rtc.API) answering {
-	return func(ctx context.Context, offer string, h media.Handlers) (answerer, string, error) {
-		peer, answer, err := api.Answer(ctx, offer, h)
-		if err != nil {
-			return nil, "", err
-		}
-		return peer, answer, nil
-	}
-}
-
 // answer makes a browser's connection. Its error says what is wrong with the offer.
 func (c *Calls) answer(ctx context.Context, offer string, h media.Handlers) (leg.Peer, string, error) {
 	peer, answer, err := c.answering(ctx, offer, h)

@@ -373,16 +373,6 @@ func webhookSecret(environ []string, name string) (webhook.Secret, error) {
 	return secret, nil
 }
 
-// lookup reads a variable. If there are several, the last one counts, as for os/exec.
-func lookup(environ []string, name string) string {
-	for _, entry := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}
-
 // Error is everything that is wrong with the settings.
 type Error struct {
 	// Problems are the problems found, each naming its setting.

@@ -201,3 +201,13 @@ func checkICEServers(servers []web.ICEServer) error {
 	}
 	return nil
 }
+
+// lookup reads a variable. If there are several, the last one counts, as for os/exec.
+func lookup(environ []string, name string) string {
+	for _, entry := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
