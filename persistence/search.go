@@ -90,8 +90,8 @@ func searchWords(words []string) (out []string) {
 	return out
 }
 
-// FirstMatch returns where in a text the first of a query's words begins, as the searches of the Store find them; -1 if
-// there is none.
+// FirstMatch returns where in a text the longest of a query's words begins that it has, as the searches of the Store find
+// them: short ones are in many words. It returns -1 if there is none.
 func FirstMatch(text string, words []string) int {
 	var form strings.Builder
 	var from []int // the place in text of each byte of form
@@ -104,13 +104,12 @@ func FirstMatch(text string, words []string) int {
 		}
 		at += n
 	}
-	first := -1
 	for _, w := range searchWords(words) {
-		if at := strings.Index(form.String(), w); at >= 0 && (first < 0 || from[at] < first) {
-			first = from[at]
+		if at := strings.Index(form.String(), w); at >= 0 {
+			return from[at]
 		}
 	}
-	return first
+	return -1
 }
 
 // searchText returns what is searched: every word of a text once, in its search form. The words of a query

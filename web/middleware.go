@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +52,7 @@ type pipeline struct {
 }
 
 func (p *pipeline) use(e *echo.Echo) {
-	e.Pre(before(resumeAddress))
+	e.Pre(before(plainPath), before(resumeAddress))
 	e.Use(
 		p.recoverPanics,
 		p.logRequests,
@@ -71,11 +73,49 @@ func (p *pipeline) use(e *echo.Echo) {
 				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
 				image := c.Path() == "/api/threads/:id/images/:image_id"
 				call := strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
-				return c.IsWebSocket() || isStream(c) || turn || image || call
+				return c.IsWebSocket() || isStream(c) || turn || image || call || !takesGzip(c.Request().Header)
 			},
 			MinLength: 1024,
 		}),
 	)
+}
+
+// plainPath decodes what of a path need not have been encoded: unreserved characters (RFC 3986, section 6.2.2.2), so that
+// an id is the same id in any form. Dots stay, as they could become steps.
+func plainPath(c echo.Context) error {
+	u := c.Request().URL
+	if u.RawPath == "" {
+		return nil
+	}
+	u.RawPath = encoded.ReplaceAllStringFunc(u.RawPath, func(code string) string {
+		b, _ := strconv.ParseUint(code[1:], 16, 8) // it is two hexadecimal digits
+		if strings.IndexByte(unreserved, byte(b)) < 0 {
+			return code
+		}
+		return string(rune(b))
+	})
+	if u.RawPath == u.Path {
+		u.RawPath = ""
+	}
+	return nil
+}
+
+var encoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
+
+// takesGzip reports whether a client does not refuse gzip by q=0 (RFC 9110, section 12.5.3).
+func takesGzip(h http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, params, _ := strings.Cut(strings.ToLower(coding), ";")
+		if strings.TrimSpace(name) != "gzip" {
+			continue
+		}
+		_, q, _ := strings.Cut(params, "q=")
+		weight, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
+		return err != nil || weight > 0
+	}
+	return true
 }
 
 // readTrace makes the spans of a request part of the trace that its headers name.

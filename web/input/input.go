@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,9 @@ const (
 // Body reads at most limit bytes of the body. A larger body gives the error too_large, an
 // incomplete one a 400.
 func Body(c echo.Context, limit int64, param string) ([]byte, error) {
+	if coding := c.Request().Header.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
+		return nil, problem.UnsupportedMedia("Send the body without a Content-Encoding.")
+	}
 	if err := Hold(c, limit); err != nil {
 		return nil, err
 	}
@@ -115,7 +120,28 @@ func jsonBody(c echo.Context, limit int64, optional bool) ([]byte, error) {
 		t != "application/merge-patch+json" {
 		return nil, problem.UnsupportedMedia("Send the body as application/json.")
 	}
-	return body, nil
+	return wholeNumbers(body), nil
+}
+
+// number matches a string, which is to be left alone, or a number with a fraction or an exponent.
+var number = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?[eE][+-]?\d+|-?\d+\.\d+`)
+
+// maxWhole is the largest number of which all smaller whole ones are exact (RFC 8259, section 6).
+const maxWhole = 1 << 53
+
+// wholeNumbers writes whole numbers of a JSON text, such as 30.0 or 3e1, without fraction and exponent: they are equal
+// (RFC 8259, section 6), but not to encoding/json.
+func wholeNumbers(body []byte) []byte {
+	return number.ReplaceAllFunc(body, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		n, err := strconv.ParseFloat(string(token), 64)
+		if err != nil || n != math.Trunc(n) || math.Abs(n) > maxWhole {
+			return token
+		}
+		return strconv.AppendInt(nil, int64(n), 10)
+	})
 }
 
 // Object decodes exactly one JSON object.
