@@ -90,8 +90,8 @@ func searchWords(words []string) (out []string) {
 	return out
 }
 
-// FirstMatch returns where in a text the longest of a query's words begins that it has, as the searches of the Store find
-// them: short ones are in many words. It returns -1 if there is none.
+// FirstMatch returns where in a text the longest of a query's words begins that it has, the first of equally long ones,
+// as the searches of the Store find them: short ones are in many words. It returns -1 if there is none.
 func FirstMatch(text string, words []string) int {
 	var form strings.Builder
 	var from []int // the place in text of each byte of form
@@ -104,12 +104,14 @@ func FirstMatch(text string, words []string) int {
 		}
 		at += n
 	}
+	first, length := -1, 0
 	for _, w := range searchWords(words) {
-		if at := strings.Index(form.String(), w); at >= 0 {
-			return from[at]
+		at := strings.Index(form.String(), w)
+		if at >= 0 && len(w) >= length && (first < 0 || from[at] < first) {
+			first, length = from[at], len(w)
 		}
 	}
-	return -1
+	return first
 }
 
 // searchText returns what is searched: every word of a text once, in its search form. The words of a query
