@@ -201,9 +201,9 @@ type network struct {
 	real      bool
 }
 
-func newNetwork(t *testing.T, real bool) *network {
+func newNetwork(t *testing.T, physical bool) *network {
 	t.Helper()
-	if !real {
+	if !physical {
 		x := &exchange{answers: make(map[string]*memoryPeer)}
 		return &network{offer: x.offering, answer: x.answering, simulated: x.simulated, close: func() error { return nil }}
 	}

@@ -66,7 +66,7 @@ func (s setUps) observe(_ context.Context, key thread.Key, callID string) bridge
 }
 
 // check checks how the only call was set up, over real transports or in memory.
-func (s setUps) check(c *browser, real bool) {
+func (s setUps) check(c *browser, physical bool) {
 	c.t.Helper()
 	got, _ := testkit.Receive(c.t, "how the call was set up", s)
 	if got.callID != c.CallID || got.key != c.key() || got.Began.IsZero() {
@@ -78,7 +78,7 @@ func (s setUps) check(c *browser, real bool) {
 			continue
 		}
 		want = append(want, side+"answer")
-		if real {
+		if physical {
 			want = append(want, side+"ice", side+"dtls")
 		}
 	}

@@ -365,8 +365,10 @@ func TestInput(t *testing.T) {
 					r.flow.Open()
 				}
 			}
-			for i, p := range r.passed() {
-				came := r.at[i]
+			packets := r.passed()
+			at := r.times() // of these, and perhaps more
+			for i, p := range packets {
+				came := at[i]
 				if !p.Came.IsZero() {
 					came = p.Came.Sub(r.start)
 				}
