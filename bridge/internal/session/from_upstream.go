@@ -278,7 +278,7 @@ func (s *State) outputEvent(ev *event, it *item) {
 	case realtime.TypeOutputTextDelta, realtime.TypeTextDeltaBeta,
 		realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld,
 		realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta,
-		realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld:
+		realtime.TypeAudioTranscriptDone, realtime.TypeAudioTranscriptDoneOld, realtime.TypeContentPartDone:
 		if m := s.answers.messageOf(ev, it); m != nil {
 			s.playback.words(m, ev)
 		}

@@ -282,6 +282,12 @@ func (p *playback) words(m *message, ev *event) {
 		p.moreText(m, ev, false)
 	case realtime.TypeAudioTranscriptDelta, realtime.TypeAudioTranscriptDeltaOld:
 		p.moreText(m, ev, true)
+	case realtime.TypeContentPartDone:
+		var part realtime.Content
+		_ = json.Unmarshal(ev.Part, &part) // what cannot be read has no words
+		if p.wholeText(m, ev.ContentIndex, part.Text, false); part.Transcript != "" {
+			p.wholeText(m, 0, part.Transcript, true)
+		}
 	case realtime.TypeOutputTextDone, realtime.TypeTextDoneBeta:
 		p.wholeText(m, ev.ContentIndex, ev.Text, false)
 	default:
