@@ -51,6 +51,7 @@ type utterance struct {
 	ahead, early   int      // how many pieces of sound were handed on already, and their bytes
 	whole          bool     // nothing of it is to come
 	over           bool     // whoever gets sound early knows that it has all
+	cut            bool     // it was said already how much of it was heard
 }
 
 func (u *utterance) part() *media.Part {
@@ -341,8 +342,9 @@ func (p *playout) stop(told bool) (cuts []cut, events []realtime.Event) {
 		return nil, nil
 	}
 	for _, u := range p.queue {
-		all := max(p.sounds[u.item], u.left)
-		cuts = append(cuts, cut{u.item, u.content, p.format.Lasts(all - u.left), p.format.Lasts(all)})
+		if all := max(p.sounds[u.item], u.left); !u.cut {
+			cuts = append(cuts, cut{u.item, u.content, p.format.Lasts(all - u.left), p.format.Lasts(all)})
+		}
 		p.stopped = remember(p.stopped, u.response)
 	}
 	if response != "" {
@@ -362,7 +364,7 @@ func (p *playout) truncate(itemID string) (all time.Duration, found bool) {
 		if u.item == itemID {
 			all, found = p.format.Lasts(p.sounds[itemID]), true
 			p.drop(u.left)
-			u.sound, u.left = nil, 0
+			u.sound, u.left, u.cut = nil, 0, true
 			u.ahead, u.early = 0, 0
 			u.whole = true
 		}

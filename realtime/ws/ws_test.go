@@ -397,6 +397,25 @@ func TestClientsWord(t *testing.T) {
 	}
 }
 
+// TestClientsWordFirst has a client say what it has heard before the caller is heard to speak: nothing else is said of it.
+func TestClientsWordFirst(t *testing.T) {
+	t.Parallel()
+	inCallOf(t, Profile{}, playing(func(t *testing.T, c *call) {
+		c.speak("resp_1", "item_1", 0, 100)
+		pass(499 * time.Millisecond)
+		c.TrySend([]byte(`{"type":"conversation.item.truncate","item_id":"item_1","content_index":0,"audio_end_ms":321}`))
+		c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9","audio_start_ms":100}`)
+		pass(2 * time.Second)
+		var ms []int64
+		for _, ev := range c.up.told() {
+			ms = append(ms, ev.AudioEndMS)
+		}
+		if !slices.Equal(ms, []int64{321}) {
+			t.Errorf("the upstream is told %v", ms)
+		}
+	}))
+}
+
 // TestNoInterruption has a session in which speech does not stop answers; its client does, with
 // output_audio_buffer.clear.
 func TestNoInterruption(t *testing.T) {
