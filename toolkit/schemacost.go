@@ -20,6 +20,7 @@ const (
 	maxPattern       = 2 << 10
 	maxPrograms      = 10_000
 	instructionBytes = 64
+	runeBytes        = 4
 	// maxCheckers limits the compiled schemas that are kept, in bytes. Of those above largeChecker one is made at a
 	// time.
 	maxCheckers  = 32 << 20
@@ -40,6 +41,7 @@ var (
 	checkers       sync.Map
 	checkersWeight atomic.Int64
 	compilingLarge sync.Mutex // held while one is made that takes much memory
+	parsing        sync.Mutex // held while a pattern is parsed
 )
 
 // sizeMeter adds up what a schema compiles to, used or not, before it is compiled.
@@ -81,11 +83,10 @@ func (m *sizeMeter) pattern(at, text string) error {
 	if len(text) > maxPattern {
 		return fmt.Errorf("the pattern at %q has more than %d bytes", Cut(at, 200), maxPattern)
 	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
+	size, err := sizeOf(text)
 	if err != nil {
 		return nil //nolint:nilerr // the validator says it better
 	}
-	size := programSize(parsed)
 	m.programs[text] = size
 	if m.instructions += size; m.instructions > maxPrograms {
 		return fmt.Errorf(
@@ -93,6 +94,30 @@ func (m *sizeMeter) pattern(at, text string) error {
 			Cut(at, 200))
 	}
 	return nil
+}
+
+// sizeOf returns about how many instructions take as much memory as a pattern. Short ones may take much until they are
+// weighed, so one is parsed at a time.
+func sizeOf(pattern string) (int, error) {
+	parsing.Lock()
+	defer parsing.Unlock()
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return 0, err
+	}
+	return programSize(parsed) + 2*runeBytes*bounds(parsed)/instructionBytes, nil // in the pattern and in its program
+}
+
+// bounds returns how many letters the classes of a pattern name as their bounds; those of a class that is repeated are
+// shared.
+func bounds(re *syntax.Regexp) (n int) {
+	for _, sub := range re.Sub {
+		n += bounds(sub)
+	}
+	if re.Op == syntax.OpCharClass {
+		n += len(re.Rune)
+	}
+	return n
 }
 
 // programSize returns about how many instructions a pattern compiles to; what is repeated is there as often.
