@@ -25,10 +25,14 @@ const outOfReach = `(async () => {
 			await frames();
 		}
 		for (const id of ['mute', 'stop-talking', 'hangup', 'textbox']) {
-			const e = hit(id) ?? document.getElementById(id);
-			const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
-			const top = e && document.elementFromPoint(x + width / 2, y + height / 2);
-			if (!top || !(e.contains(top) || top.contains(e) && top.closest('form'))) found.push(id + ' with ' + (way.join(' and ') || 'nothing') + ' at ' + innerWidth);
+			const within = () => {
+				const e = hit(id) ?? document.getElementById(id);
+				const { x, y, width, height } = e?.getBoundingClientRect() ?? {};
+				const top = e && document.elementFromPoint(x + width / 2, y + height / 2);
+				return top && (e.contains(top) || top.contains(e) && top.closest('form'));
+			};
+			for (let tries = 0; !within() && tries < 300; tries++) await frames(); // what opens may move
+			if (!within()) found.push(id + ' with ' + (way.join(' and ') || 'nothing') + ' at ' + innerWidth);
 		}
 		hit('close-panel')?.click();
 		document.querySelector('.shade')?.click();

@@ -108,7 +108,7 @@ export async function resetThread(id: string): Promise<void> {
 }
 
 /** The address for downloading a thread. */
-export function exportUrl(id: string, format: 'markdown' | 'json' | 'srt'): string {
+export function exportUrl(id: string, format: 'markdown' | 'json'): string {
   return urlOf(`${path(id)}/export?format=${format}`).href;
 }
 

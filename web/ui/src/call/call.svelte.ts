@@ -3,7 +3,7 @@ import { PlainError } from '../base/errors';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { defaultSettings, type Settings } from '../device/settings.svelte';
 import type { PeerStep } from '../link/connection';
-import type { Approval } from '../message/live';
+import { cutCaptions, type Approval, type Caption } from '../message/live';
 import { readMessage, type Message } from '../message/message';
 import { money } from '../words/format';
 import { t } from '../words/language.svelte';
@@ -55,6 +55,8 @@ export class Call {
   step = $state<PeerStep>('none');
   /** How far answers were spoken that are not spoken to their end. */
   spoken = $state.raw<Spoken>({});
+  /** What the user typed last into the call, and the caption after which that was. */
+  typed = $state.raw<{ caption: Caption; after: string } | null>(null);
   /** The thread whose call is live elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
   /** The call that this tab had before it was reloaded, while it may still wait. */
@@ -173,6 +175,7 @@ export class Call {
     const item = { id, type: 'message', role: 'user', content: [{ type: 'input_text', text }] };
     const said = this.#line?.send({ type: 'conversation.item.create', event_id: id, item });
     if (!said || !this.#line?.send({ type: 'response.create' })) throw new PlainError('not_connected', t().call.notConnected);
+    this.typed = { caption: { itemId: id, role: 'user', text, failed: false }, after: this.state.captions.at(-1)?.itemId ?? '' };
   }
 
   /** Answers an approval request of this call; false if it is not one, or there is no connection. */
@@ -203,7 +206,7 @@ export class Call {
   async #open(threadId: string, callId: string, connect: (line: Line) => Promise<void>, onFailure: (thrown: unknown) => void): Promise<void> {
     if (this.active) return;
     const attempt = ++this.#attempt;
-    this.takeoverOf = this.summary = this.rejoinable = null;
+    this.takeoverOf = this.summary = this.rejoinable = this.typed = null;
     this.fresh = true;
     this.hooks.onStart();
     this.state = { ...idleCall, phase: 'permission', threadId };
@@ -295,6 +298,7 @@ export class Call {
     const after = reduce(before, event);
     this.state = after;
     if (before.phase !== 'live' && after.phase === 'live') this.#live(after);
+    if (event.type === 'output_audio_buffer.cleared') this.state = { ...after, captions: cutCaptions(after.captions, this.spoken) };
     this.#speech?.take(event, performance.now());
     if (before.playing !== after.playing) this.sound.speaks(after.playing);
     const type = asText(event.type);

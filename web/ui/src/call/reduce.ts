@@ -115,6 +115,7 @@ function withCaption(
 ): CallState {
   if (itemId === '') return call;
   const known = call.captions.find((c) => c.itemId === itemId);
+  if (known?.cut) return call;
   if (known) return { ...call, captions: call.captions.map((c) => (c === known ? change(c) : c)) };
   const fresh = change({ itemId, role, text: '', failed: false });
   // A noise that never became a turn leaves no line behind.

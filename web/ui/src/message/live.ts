@@ -6,6 +6,25 @@ export interface Caption {
   role: 'user' | 'assistant';
   text: string;
   failed: boolean;
+  /** It was not heard to its end, and grows no more. */
+  cut?: boolean;
+}
+
+/** Finds words, in scripts without spaces as well. */
+const words = 'Segmenter' in Intl ? new Intl.Segmenter(undefined, { granularity: 'word' }) : undefined;
+
+/** The end of the word in which a place of a text is. */
+export function wordEnd(text: string, place: number): number {
+  const word = place > 0 && words?.segment(text).containing(place - 1);
+  return word ? word.index + word.segment.length : place;
+}
+
+/** The captions once an answer was cut off that was spoken so far. */
+export function cutCaptions(captions: Caption[], spoken: Readonly<Record<string, number>>): Caption[] {
+  return captions.map((caption) => {
+    const place = spoken[caption.itemId] ?? 0;
+    return place > 0 ? { ...caption, text: `${caption.text.slice(0, wordEnd(caption.text, place)).trimEnd()}…`, cut: true } : caption;
+  });
 }
 
 /** What is known about a tool while it runs. */

@@ -47,10 +47,10 @@ export class Notices {
     this.list = this.list.filter((notice) => !codes.includes(notice.code));
   }
 
-  // One cause is shown once, in its newest words.
+  // One cause is shown once, in its newest words, and so are words of several causes.
   #add(kind: Notice['kind'], code: string, text: string, action?: Notice['action']): number {
     const id = this.#next++;
-    const others = this.list.filter((notice) => notice.code !== code);
+    const others = this.list.filter((notice) => notice.code !== code && (notice.text !== text || notice.action));
     this.list = [...others, { id, kind, code, text, action }].slice(-shownAtOnce);
     return id;
   }

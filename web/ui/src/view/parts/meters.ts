@@ -18,10 +18,13 @@ export function atBeats(draw: () => void): () => void {
   };
 }
 
-/** Draws at each frame while the page can be seen, until the returned function is called. */
+/** Draws about thirty times a second while the page can be seen, until the returned function is called. */
 export function atFrames(draw: (now: number) => void): () => void {
+  let last = 0;
   let next = requestAnimationFrame(function frame(now) {
     next = requestAnimationFrame(frame);
+    if (now - last < 30) return;
+    last = now;
     draw(now);
   });
   return () => cancelAnimationFrame(next);

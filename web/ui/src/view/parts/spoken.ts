@@ -1,13 +1,11 @@
-/** Finds words, in scripts without spaces as well. */
-const words = 'Segmenter' in Intl ? new Intl.Segmenter(undefined, { granularity: 'word' }) : undefined;
+import { wordEnd } from '../../message/live';
 
 /** Marks what is still to be said of a text, from a letter on; a box that shows a part of it follows the word that is being said. */
 export function saidTo(letters: number | undefined): (element: HTMLElement) => (() => void) | undefined {
   return (element) => {
     const text = element.textContent ?? '';
     if (letters === undefined) return void (element.scrollTop = element.scrollHeight);
-    const word = letters > 0 && words?.segment(text).containing(letters - 1);
-    const range = rangeFrom(element, word ? word.index + word.segment.length : letters);
+    const range = rangeFrom(element, wordEnd(text, letters));
     const { top } = range.getBoundingClientRect?.() ?? { top: 0 };
     element.scrollTop += top - element.getBoundingClientRect().top - element.clientHeight / 2;
     if (!('highlights' in CSS)) return;

@@ -192,7 +192,6 @@ export const words = {
     label: both('More', 'Mehr'),
     exportMarkdown: both('Export as Markdown', 'Als Markdown exportieren'),
     exportJson: both('Export as JSON', 'Als JSON exportieren'),
-    exportSrt: both('Export as subtitles', 'Als Untertitel exportieren'),
     reset: both('Reset the context', 'Kontext zurücksetzen'),
     resetDone: both('From now on the assistant no longer sees what was said before. It stays saved and visible here.',
       'Ab hier sieht der Assistent nicht mehr, was vorher gesagt wurde. Es bleibt gespeichert und sichtbar.'),
