@@ -145,6 +145,9 @@ type Usage struct {
 	InputTokens  int64
 	OutputTokens int64
 	CachedTokens int64 // included in the input
+	// CacheWrites are those of the input that were written into a cache, and HourWrites those of them that are kept for
+	// an hour, where these have prices of their own (Anthropic).
+	CacheWrites, HourWrites int64
 	// Raw is the object as received.
 	Raw json.RawMessage
 }

@@ -19,7 +19,7 @@ type usageFigures struct {
 	CachedTokens int64 `json:"cached_tokens"` // part of the input tokens
 	// CostUSD is the sum of the known costs; null if none is known.
 	CostUSD *float64 `json:"cost_usd"`
-	// Unpriced is how many responses used tokens but have no known cost.
+	// Unpriced is how many responses were given, or used tokens, and have no known cost.
 	Unpriced int64 `json:"unpriced_responses"`
 }
 

@@ -232,7 +232,7 @@ export interface Usage {
   output_tokens: number;
   /** Part of the input tokens */ cached_tokens: number;
   /** The sum of the known costs; null if none is known */ cost_usd: number | null;
-  /** How many responses used tokens but have no known cost */ unpriced_responses: number;
+  /** How many responses were given, or used tokens, and have no known cost */ unpriced_responses: number;
 }
 
 export interface UsageRow {
@@ -244,7 +244,7 @@ export interface UsageRow {
   output_tokens: number;
   /** Part of the input tokens */ cached_tokens: number;
   /** The sum of the known costs; null if none is known */ cost_usd: number | null;
-  /** How many responses used tokens but have no known cost */ unpriced_responses: number;
+  /** How many responses were given, or used tokens, and have no known cost */ unpriced_responses: number;
 }
 
 export interface Model {

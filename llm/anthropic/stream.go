@@ -152,16 +152,22 @@ func (a *answer) usage() *llm.Usage {
 		return nil
 	}
 	number := func(field string) int64 {
-		var n int64
+		var n wire.Count
 		_ = json.Unmarshal(a.counts[field], &n) // 0 if it is not there
-		return n
+		return int64(n)
 	}
-	raw, _ := json.Marshal(a.counts) // what has been read can be written
-	cached := number("cache_read_input_tokens")
+	var written struct {
+		Hour wire.Count `json:"ephemeral_1h_input_tokens"`
+	}
+	_ = json.Unmarshal(a.counts["cache_creation"], &written) // older servers do not say
+	raw, _ := json.Marshal(a.counts)                         // what has been read can be written
+	cached, write := number("cache_read_input_tokens"), number("cache_creation_input_tokens")
 	return &llm.Usage{
-		InputTokens:  number("input_tokens") + number("cache_creation_input_tokens") + cached,
+		InputTokens:  number("input_tokens") + write + cached,
 		OutputTokens: number("output_tokens"),
 		CachedTokens: cached,
+		CacheWrites:  write,
+		HourWrites:   min(int64(written.Hour), write),
 		Raw:          raw,
 	}
 }

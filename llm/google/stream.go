@@ -87,15 +87,16 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 // own tools read separately from the prompt.
 func counted(raw json.RawMessage) *llm.Usage {
 	var u struct {
-		Prompt     int64 `json:"promptTokenCount"`
-		Tools      int64 `json:"toolUsePromptTokenCount"`
-		Candidates int64 `json:"candidatesTokenCount"`
-		Thoughts   int64 `json:"thoughtsTokenCount"`
-		Cached     int64 `json:"cachedContentTokenCount"`
+		Prompt     wire.Count `json:"promptTokenCount"`
+		Tools      wire.Count `json:"toolUsePromptTokenCount"`
+		Candidates wire.Count `json:"candidatesTokenCount"`
+		Thoughts   wire.Count `json:"thoughtsTokenCount"`
+		Cached     wire.Count `json:"cachedContentTokenCount"`
 	}
 	_ = json.Unmarshal(raw, &u) // what is missing is 0
 	return &llm.Usage{
-		InputTokens: u.Prompt + u.Tools, OutputTokens: u.Candidates + u.Thoughts, CachedTokens: u.Cached, Raw: raw,
+		InputTokens: int64(u.Prompt + u.Tools), OutputTokens: int64(u.Candidates + u.Thoughts),
+		CachedTokens: int64(u.Cached), Raw: raw,
 	}
 }
 

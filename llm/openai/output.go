@@ -149,22 +149,9 @@ func (o *output) finish(r response) (out []llm.Delta, problem *wire.Problem) {
 		o.reason = cmp.Or(r.Incomplete.Reason, outputLimit)
 	}
 	if !wire.Missing(r.Usage) {
-		o.usage = inputAndOutput(r.Usage)
+		o.usage = counted(r.Usage)
 	}
 	return out, nil
-}
-
-// inputAndOutput reads a usage object. Reasoning is included in the output.
-func inputAndOutput(raw json.RawMessage) *llm.Usage {
-	var u struct {
-		Input   int64 `json:"input_tokens"`
-		Output  int64 `json:"output_tokens"`
-		Details struct {
-			Cached int64 `json:"cached_tokens"`
-		} `json:"input_tokens_details"`
-	}
-	_ = json.Unmarshal(raw, &u) // what is missing is 0
-	return &llm.Usage{InputTokens: u.Input, OutputTokens: u.Output, CachedTokens: u.Details.Cached, Raw: raw}
 }
 
 // Over reports whether the answer has ended.

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -15,8 +16,13 @@ type chunk struct {
 		Delta        words  `json:"delta"`
 		Message      words  `json:"message"`
 		FinishReason string `json:"finish_reason"`
+
+		Usage json.RawMessage `json:"usage"` // Moonshot's
 	} `json:"choices"`
 	Usage json.RawMessage `json:"usage"`
+	Groq  struct {
+		Usage json.RawMessage `json:"usage"`
+	} `json:"x_groq"`
 	Error json.RawMessage `json:"error"`
 	// Message is the error of a server that sends it without an envelope.
 	Message json.RawMessage `json:"message"`
@@ -24,11 +30,46 @@ type chunk struct {
 
 // words are what the model says in a chunk.
 type words struct {
-	Content          string  `json:"content"`
+	Content          content `json:"content"`
 	Refusal          string  `json:"refusal"`
 	ReasoningContent string  `json:"reasoning_content"`
 	Reasoning        string  `json:"reasoning"` // the name used by OpenRouter and vLLM
 	ToolCalls        []piece `json:"tool_calls"`
+}
+
+// content is what the model says: a text, or parts, as Mistral's and Databricks's servers write it.
+type content struct{ text, thought string }
+
+// UnmarshalJSON reads a text or parts. What is neither is left out.
+func (c *content) UnmarshalJSON(raw []byte) error {
+	type said struct {
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Refusal  string          `json:"refusal"`
+		Thinking json.RawMessage `json:"thinking"` // parts of text, or one text
+		Summary  json.RawMessage `json:"summary"`
+	}
+	if json.Unmarshal(raw, &c.text) == nil {
+		return nil
+	}
+	var parts []json.RawMessage
+	_ = json.Unmarshal(raw, &parts) // else there are none
+	for _, part := range parts {
+		var p said
+		_ = json.Unmarshal(part, &p) // an odd field must not hide the others
+		switch p.Type {
+		case "thinking", "reasoning":
+			for _, list := range []json.RawMessage{p.Thinking, p.Summary} {
+				var thoughts content
+				_ = thoughts.UnmarshalJSON(list) // it never fails
+				c.thought += thoughts.text
+			}
+			c.thought += p.Text
+		default:
+			c.text += p.Text + p.Refusal
+		}
+	}
+	return nil
 }
 
 // answer collects what single chunks do not say.
@@ -49,8 +90,14 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	if bare || !wire.Missing(c.Error) { // some gateways write null
 		return nil, new(wire.ParseProblem(raw))
 	}
-	if !wire.Missing(c.Usage) {
-		a.usage = counted(c.Usage)
+	told := []json.RawMessage{c.Usage, c.Groq.Usage}
+	for _, choice := range c.Choices {
+		told = append(told, choice.Usage)
+	}
+	for _, usage := range told {
+		if !wire.Missing(usage) {
+			a.usage = counted(usage)
+		}
 	}
 	var out []llm.Delta
 	for _, choice := range c.Choices {
@@ -71,10 +118,10 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 // read returns what words have for the user now.
 func (a *answer) read(w words) (out []llm.Delta) {
 	a.think.WriteString(w.ReasoningContent)
-	if thought := w.Reasoning + w.ReasoningContent; thought != "" {
+	if thought := w.Reasoning + w.ReasoningContent + w.Content.thought; thought != "" {
 		out = append(out, llm.Delta{Reasoning: thought})
 	}
-	if text := w.Content + w.Refusal; text != "" && a.tags {
+	if text := w.Content.text + w.Refusal; text != "" && a.tags {
 		out = append(out, a.text.Split(text)...)
 	} else if text != "" {
 		out = append(out, llm.Delta{Text: text})
@@ -85,18 +132,23 @@ func (a *answer) read(w words) (out []llm.Delta) {
 	return out
 }
 
-// counted reads a usage object.
+// counted reads a usage object, in the names of either of OpenAI's APIs.
 func counted(raw json.RawMessage) *llm.Usage {
+	type details struct {
+		Cached wire.Count `json:"cached_tokens"`
+	}
 	var u struct {
-		PromptTokens     int64 `json:"prompt_tokens"`
-		CompletionTokens int64 `json:"completion_tokens"`
-		Details          struct {
-			CachedTokens int64 `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
+		Prompt        wire.Count `json:"prompt_tokens"`
+		Completion    wire.Count `json:"completion_tokens"`
+		Input         wire.Count `json:"input_tokens"`
+		Output        wire.Count `json:"output_tokens"`
+		PromptDetails details    `json:"prompt_tokens_details"`
+		InputDetails  details    `json:"input_tokens_details"`
 	}
 	_ = json.Unmarshal(raw, &u) // what is missing is 0
 	return &llm.Usage{
-		InputTokens: u.PromptTokens, OutputTokens: u.CompletionTokens, CachedTokens: u.Details.CachedTokens, Raw: raw,
+		InputTokens: int64(cmp.Or(u.Prompt, u.Input)), OutputTokens: int64(cmp.Or(u.Completion, u.Output)),
+		CachedTokens: int64(cmp.Or(u.PromptDetails.Cached, u.InputDetails.Cached)), Raw: raw,
 	}
 }
 

@@ -40,7 +40,7 @@ func (s suite) usage(t *testing.T) {
 	save(stranger, first.Add(time.Hour), 1000, 1000, 1000, new(1000.0))
 	must(t, errOf(b.store.RenameThread(ctx, second, "renamed")))
 	want := []records.DayUsage{
-		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-02", Responses: 2, InputTokens: 7, Unpriced: 1},
+		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-02", Responses: 2, InputTokens: 7, Unpriced: 2},
 		{ThreadID: second.Thread, Title: "renamed", Day: "2026-03-01", Responses: 2, InputTokens: 33, OutputTokens: 44, CostUSD: new(0.5), Unpriced: 1},
 		{ThreadID: b.key.Thread, Title: "a title", Day: "2026-03-01", Responses: 2, InputTokens: 110, OutputTokens: 220, CachedTokens: 55, CostUSD: new(0.3)},
 	}

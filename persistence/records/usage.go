@@ -29,7 +29,7 @@ type DayUsage struct {
 	InputTokens, OutputTokens, CachedTokens int64
 	// CostUSD is the sum of the known costs, nil if none is known.
 	CostUSD *float64
-	// Unpriced counts the responses that used tokens but whose cost is unknown.
+	// Unpriced counts the responses that were given, or used tokens, and whose cost is unknown.
 	Unpriced int64
 }
 

@@ -12,7 +12,7 @@ SELECT
     CAST(sum(r.cached_tokens) AS bigint) AS cached_tokens,
     CAST(coalesce(sum(r.cost_usd), 0) AS double precision) AS cost_usd,
     count(r.cost_usd) AS priced,
-    CAST(sum(CASE WHEN r.cost_usd IS NULL AND r.input_tokens + r.output_tokens > 0 THEN 1 ELSE 0 END) AS bigint) AS unpriced
+    CAST(sum(CASE WHEN r.cost_usd IS NULL AND (r.input_tokens + r.output_tokens > 0 OR r.status = 'completed') THEN 1 ELSE 0 END) AS bigint) AS unpriced
 FROM responses AS r
 JOIN threads AS t ON t.id = r.thread_id
 WHERE t.owner = @owner AND r.created_at >= @since AND r.created_at < @before

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"voicebridge/llm"
@@ -123,4 +124,20 @@ func Schema(parameters json.RawMessage) json.RawMessage {
 	}
 	whole, _ := json.Marshal(fields) // what has been read can be written
 	return whole
+}
+
+// Count is a number of tokens, however servers write it. What no request can have counts as not told: a price of it
+// would be worse than none.
+type Count int64
+
+// maxCount is more tokens than any request has.
+const maxCount = 1e9
+
+// UnmarshalJSON reads a whole number, also one with a fraction of zero or in quotes, and nothing of any other value.
+func (c *Count) UnmarshalJSON(raw []byte) error {
+	n, err := strconv.ParseFloat(strings.Trim(string(raw), `"`), 64)
+	if err == nil && n >= 0 && n <= maxCount {
+		*c = Count(n)
+	}
+	return nil
 }

@@ -12,11 +12,6 @@ import (
 // or returns the price p, or otherwise if p is nil.
 func or(p *float64, otherwise float64) float64 { return *cmp.Or(p, &otherwise) }
 
-// text returns the cost of a text request in US dollars.
-func (p Price) text(u llm.Usage) float64 {
-	return p.sum(realtime.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens})
-}
-
 // sum returns the cost of a response in US dollars. Tokens not marked as audio count as text.
 func (p Price) sum(u realtime.Usage) float64 {
 	audio := or(p.AudioInput, p.Input)
@@ -150,13 +145,22 @@ func (c *Config) UnpricedUnit(model string) string {
 	return ""
 }
 
-// TextCost returns the cost of a text turn's request in US dollars, nil if unknown.
+// TextCost returns the cost of a text turn's request in US dollars, nil if unknown: no price, or nothing counted.
 func (c *Config) TextCost(provider, model string, u llm.Usage) *float64 {
 	if provider == ProviderSimulator {
 		return new(0.0)
 	}
-	if p, ok := c.Price(model); ok && p.countsTokens() {
-		return new(p.text(u))
+	p, ok := c.Price(model)
+	if !ok {
+		return nil
 	}
-	return nil
+	cost := p.ofTokens(realtime.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Cached: u.CachedTokens})
+	if cost != nil {
+		*cost += p.Input / 1e6 * (writeExtra*float64(u.CacheWrites-u.HourWrites) + hourExtra*float64(u.HourWrites))
+	}
+	return cost
 }
+
+// What is written into a cache costs more than other input, by these shares of its price: for five minutes and for an
+// hour. Source: "Prompt caching", platform.claude.com.
+const writeExtra, hourExtra = 0.25, 1

@@ -29,7 +29,7 @@ func TestPrices(t *testing.T) {
 		}), (100*4 + 300*0.4 + 400*32 + 200*0.5 + 20*16 + 80*64) / 1e6},
 		"text without prices for cached tokens": {cfg.TextCost("x", "small", llm.Usage{InputTokens: 100, CachedTokens: 40, OutputTokens: 10}), (100*1 + 10*2) / 1e6},
 		"text with a price that comes with us":  {cfg.TextCost("x", "gpt-5.4-mini-2026-03-17", llm.Usage{InputTokens: 1e6, CachedTokens: 5e5, OutputTokens: 1e6}), 0.375 + 0.0375 + 4.5},
-		"nothing":                               {cfg.TextCost("x", "small", llm.Usage{}), 0},
+		"a cache that was written":              {cfg.TextCost("x", "small", llm.Usage{InputTokens: 100, CacheWrites: 80, HourWrites: 40}), (100 + 40*0.25 + 40) / 1e6},
 		"counts that cannot be":                 {cfg.TextCost("x", "small", llm.Usage{InputTokens: 10, CachedTokens: 40}), 40.0 / 1e6},
 		"a transcription by duration":           {cfg.TranscriptionCost("openai", cfg.Realtime.TranscriptionModel, realtime.Usage{Type: "duration", Seconds: 90}), 0.00675},
 		"a transcription by tokens": {tokens.TranscriptionCost("openai", tokens.Realtime.TranscriptionModel, realtime.Usage{
@@ -39,6 +39,9 @@ func TestPrices(t *testing.T) {
 		if tt.got == nil || math.Abs(*tt.got-tt.want) > 1e-12 {
 			t.Errorf("%s: %v, want %v", name, tt.got, tt.want)
 		}
+	}
+	if got := cfg.TextCost("x", "small", llm.Usage{}); got != nil {
+		t.Errorf("a request of which nothing was counted costs %v", *got)
 	}
 	if got := cfg.TextCost("x", "unknown", llm.Usage{InputTokens: 1}); got != nil {
 		t.Errorf("a model without a price costs %v", *got)
