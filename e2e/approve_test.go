@@ -14,7 +14,6 @@ import (
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
-	"voicebridge/realtime"
 )
 
 // follower is a client of the thread socket.
@@ -176,55 +175,6 @@ func approving(t *testing.T, database string) []string {
 	}
 }
 
-// TestApproveByType asks for a chart by typing; its tool waits for approval on the thread
-// socket, either of the same server or of another one on the same database.
-func TestApproveByType(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		database func(testing.TB) string
-		servers  int
-	}{"sqlite": {persistencetest.SQLiteURL, 1}, "postgres": {persistencetest.PostgresURL, 1}, "another instance": {persistencetest.PostgresURL, 2}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			database := c.database(t)
-			environ := approving(t, database)
-			runs := launch(t, environ, "serve")
-			asks := runs
-			if c.servers == 2 {
-				asks = launch(t, environ, "serve")
-			}
-			id := newThread(t, runs.url)
-			f := followThread(t, asks.url, id)
-			for i, verb := range []string{"approve", "deny"} {
-				answered := say(t, runs.url, id, "call create_pie_chart "+pieArguments)
-				q := f.question()
-				if q.Name != "create_pie_chart" || q.Nonce == "" || !strings.Contains(string(q.Input), `"label"`) {
-					t.Errorf("question %+v", q)
-				}
-				if rows := persistencetest.Rows(t, database, "SELECT a.outcome, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at"); len(rows) != i+1 || rows[i][0] != "" || rows[i][1] != "running" {
-					t.Errorf("rows %v", rows)
-				}
-				f.answer(q, verb)
-				var closed struct{ Approved bool }
-				f.next("bridge.tool.approval_closed", &closed)
-				a, _ := testkit.Receive(t, "the answer to the typed message", answered)
-				want := `"chartType":"pie"`
-				if verb == "deny" {
-					want = "The user refused this tool call."
-				}
-				if a.status != http.StatusOK || !strings.Contains(a.body, want) || closed.Approved != (verb == "approve") {
-					t.Errorf("%s: closed %v, %d %s", verb, closed, a.status, a.body)
-				}
-			}
-			rows := persistencetest.Rows(t, database,
-				"SELECT c.name, c.status, a.outcome, a.answered_by FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at")
-			if got, want := fmt.Sprint(rows), "[[create_pie_chart done approved local] [create_pie_chart failed denied local]]"; got != want {
-				t.Errorf("rows %s, want %s", got, want)
-			}
-		})
-	}
-}
-
 // TestCrashWhileAsking kills the server while a tool waits for approval: the next one
 // leaves nothing open.
 func TestCrashWhileAsking(t *testing.T) {
@@ -249,57 +199,5 @@ func TestCrashWhileAsking(t *testing.T) {
 	f.next("error", &refused)
 	if refused.Code != "approval_not_pending" {
 		t.Errorf("a late answer: %+v", refused)
-	}
-}
-
-// TestApproveInACallBySocket approves a tool of a live call on the thread socket, either
-// of the server that has the call or of another one on the same database.
-func TestApproveInACallBySocket(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		database func(testing.TB) string
-		servers  int
-	}{"sqlite": {persistencetest.SQLiteURL, 1}, "postgres": {persistencetest.PostgresURL, 1}, "another instance": {persistencetest.PostgresURL, 2}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, rigConfig{database: c.database(t), environ: []string{
-				"VOICEBRIDGE_CONFIG=" + write(t, "tools: {approve: [create_pie_chart]}\n"+rigSettings),
-			}})
-			asks := r.url
-			if c.servers == 2 {
-				asks = launch(t, r.environ, "serve").url
-			}
-			call := r.dial(t, request{})
-			call.next("bridge.ready")
-			f := followThread(t, asks, call.thread)
-			for _, verb := range []string{"approve", "deny"} {
-				call.say(chartPlease)
-				var same questionEvent
-				testkit.Must(t, json.Unmarshal(call.next("bridge.tool.approval_required").Raw, &same))
-				q := f.question()
-				if fmt.Sprint(q) != fmt.Sprint(same) || q.Nonce == "" {
-					t.Errorf("the thread is asked %+v, the call %+v", q, same)
-				}
-				late := followThread(t, asks, call.thread)
-				if again := late.question(); again.Nonce != q.Nonce {
-					t.Errorf("a later client is asked %+v", again)
-				}
-				late.leave()
-				f.answer(questionEvent{ToolCallID: q.ToolCallID, Nonce: "guess"}, "approve")
-				var refused struct{ Code string }
-				f.next("error", &refused)
-				f.answer(q, verb)
-				var closed struct{ Approved bool }
-				f.next("bridge.tool.approval_closed", &closed)
-				if refused.Code != "approval_not_pending" || closed.Approved != (verb == "approve") {
-					t.Errorf("%s: refused %+v, closed %+v", verb, refused, closed)
-				}
-				call.next(map[string]string{"approve": "bridge.tool.done", "deny": "bridge.tool.failed"}[verb])
-				call.next(realtime.TypeResponseDone) // a text sent earlier would be answered with it
-			}
-			r.over(call, "hangup")
-			wantRows(t, r, "SELECT a.outcome, a.answered_by, c.status FROM approvals a JOIN tool_calls c ON c.id = a.id ORDER BY a.asked_at",
-				"approved | local | done", "denied | local | failed")
-		})
 	}
 }

@@ -21,10 +21,6 @@ import (
 	"voicebridge/internal/testkit"
 )
 
-// browserPlaces is how many tests may have tabs at once: each decodes and plays media in real
-// time.
-var browserPlaces = make(chan struct{}, 3)
-
 // findBrowser returns the path of Chromium or Chrome, but not of a snap, which does not see the tests' files. Without one
 // the test fails.
 func findBrowser(t *testing.T) string {
@@ -117,13 +113,6 @@ func joinBrowser(t *testing.T) *chromium {
 		}
 	})
 	return b
-}
-
-// takePlace waits until the test may play media.
-func takePlace(t *testing.T) {
-	t.Helper()
-	browserPlaces <- struct{}{}
-	t.Cleanup(func() { <-browserPlaces })
 }
 
 // openBrowser opens a tab in the browser of all tests that shares nothing with theirs. Its microphone is silent until the

@@ -461,3 +461,23 @@ func actAsCaller(in io.Reader, out io.Writer) {
 	}
 	os.Exit(0)
 }
+
+// answered waits until the voice has finished saying something.
+func (c *caller) answered(words string) {
+	c.t.Helper()
+	c.saved("answer", says(thread.RoleAssistant, words))
+}
+
+// heard waits until the given number of the call's answers were heard to their end.
+func (c *caller) heard(answers int) {
+	c.t.Helper()
+	c.until("silence", func() bool {
+		n := 0
+		for _, ev := range c.events {
+			if ev.Type == realtime.TypeOutputBufferStopped {
+				n++
+			}
+		}
+		return n >= answers
+	})
+}

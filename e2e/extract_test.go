@@ -20,6 +20,7 @@ import (
 // tells what was found.
 func TestExtractionKilled(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	var asked atomic.Int32
 	first := make(chan string, 1)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

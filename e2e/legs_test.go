@@ -29,6 +29,7 @@ var candidatePort = regexp.MustCompile(`(?m)^a=candidate:\S+ \d+ \S+ \d+ \S+ (\d
 // TestOneUDPPort has two simultaneous calls on one port.
 func TestOneUDPPort(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	port := strconv.Itoa(freeUDPPort(t))
 	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_UDP_PORT=" + port}})
 	var answers []string
@@ -71,6 +72,7 @@ func TestOneUDPPort(t *testing.T) {
 // an answer.
 func TestSimulateApart(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	sim := launch(t, nil, "simulate", "--listen", "127.0.0.1:0")
 	r := newRig(t, rigConfig{environ: []string{"OPENAI_BASE_URL=" + sim.url, "VOICEBRIDGE_CALLS__ANSWER=after_upstream"}}) // the last address counts
 	r.another = true

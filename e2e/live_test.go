@@ -51,6 +51,7 @@ func TestLiveClient(t *testing.T) {
 // knows what it has cost and what was said.
 func TestLive(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]", environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
 	r.another = true
 	c := r.dial(t, request{})

@@ -28,13 +28,18 @@ import (
 // killed and paused.
 const actsAs = "TEST_ACTS_AS"
 
-const asCaller = "caller"
+const (
+	asCaller = "caller"
+	asWorker = "worker" // which only keeps a processor busy
+)
 
 // TestMain runs the tests, or whatever this process was started for.
 func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(actsAs) == asCaller:
 		actAsCaller(os.Stdin, os.Stdout)
+	case os.Getenv(actsAs) == asWorker:
+		work()
 	case code.IsChild(os.Args): // a program that a test compares with the page's
 		os.Exit(code.RunChild(os.Args, os.Stdin, os.Stdout))
 	default:

@@ -118,6 +118,7 @@ func among(packets, others [][]byte) (n int) {
 // TestRecording records a call with a pause. What is kept are the packets that passed, of both sides, and each message's own.
 func TestRecording(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	r := newRig(t, rigConfig{simulator: simulator.Config{Pace: quick}, environ: recordedCalls})
 	c := r.dial(t, request{record: true, session: asksMe})
 	if ev := c.next("bridge.recording"); !bytes.Contains(ev.Raw, []byte(`"on"`)) {
@@ -185,6 +186,7 @@ func TestRecording(t *testing.T) {
 // TestRecordingKilled kills the process in a call that is recorded: what was said until a second before is kept.
 func TestRecordingKilled(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	r := newRig(t, rigConfig{simulator: simulator.Config{Pace: quick}, environ: recordedCalls})
 	c := r.dial(t, request{record: true, session: asksMe})
 	c.next("bridge.ready")

@@ -5,6 +5,7 @@ package e2e
 import (
 	"flag"
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -16,18 +17,6 @@ import (
 
 // `go test -tags nightly ./e2e -run 'Renewals$' -v -args -renewals 100` chooses how many.
 var renewals = flag.Int("renewals", 40, "at least how many planned, and how many sudden, renewals to test")
-
-// TestPlannedRenewals talks through many sessions that are replaced on time.
-func TestPlannedRenewals(t *testing.T) {
-	t.Parallel()
-	renew(t, *renewals, false)
-}
-
-// TestSuddenRenewals loses many sessions at any moment.
-func TestSuddenRenewals(t *testing.T) {
-	t.Parallel()
-	renew(t, *renewals, true)
-}
 
 // TestPageThroughRenewals has a page in calls whose upstream session is replaced: on time,
 // and after losses. Its connection never leaves the state "connected".
@@ -74,4 +63,46 @@ func TestPageThroughRenewals(t *testing.T) {
 		}
 		p.visit(t, "about:blank")
 	}
+}
+
+// callRenewals is how many renewals one call goes through: it does not survive more than
+// six losses in ten minutes.
+const callRenewals = 5
+
+const (
+	recallPlease = "What did I say before?"
+	recalled     = "You said: "
+)
+
+// recallScript is rigScript with a model that is asked what it knows.
+func recallScript() *simulator.Script {
+	script := rigScript()
+	script.Typed = append(script.Typed, simulator.Rule{
+		Match: regexp.MustCompile("^" + regexp.QuoteMeta(recallPlease) + "$"), Reply: simulator.Reply{Say: recalled + "{previous}"},
+	})
+	return script
+}
+
+// current returns the current upstream session of a call.
+func (r *rig) current(t *testing.T, call string) *simulator.Session {
+	t.Helper()
+	ids := r.rows(t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s' ORDER BY generation DESC", call))
+	for _, s := range r.sim.Sessions() {
+		if len(ids) > 0 && s.ID() == ids[0] {
+			return s
+		}
+	}
+	t.Fatalf("no upstream session of %s among %q", call, ids)
+	return nil
+}
+
+// liveCall returns the id of the only call that goes on.
+func (r *rig) liveCall(t *testing.T) string {
+	t.Helper()
+	live := r.rows(t, "SELECT id FROM calls WHERE ended_at IS NULL")
+	if len(live) != 1 {
+		t.Fatalf("%d calls go on, want one; those that ended: %q", len(live),
+			r.rows(t, "SELECT id, started_at, ended_at, end_reason FROM calls WHERE ended_at IS NOT NULL ORDER BY started_at"))
+	}
+	return live[0]
 }

@@ -452,3 +452,10 @@ func (r *rig) post(t *testing.T, path, kind, body string) (int, string) {
 	got := r.do(t, http.MethodPost, path, kind, body)
 	return got.status, got.body
 }
+
+// Sessions that are renewed on time are so some seconds after they began. They would go on for
+// a minute, in which even a slow machine prepares the next one: their end would count as a loss.
+const (
+	renewedLength = 65 * time.Second
+	renewedEarly  = "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=1"
+)

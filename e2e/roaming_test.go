@@ -233,6 +233,7 @@ func TestChangeOfAddress(t *testing.T) {
 }
 
 func changeAddress(t *testing.T, r *rig, at location) {
+	takePlace(t)
 	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
 	b.next("bridge.ready")
 	b.sendSilence(func(p *media.Packet) error {

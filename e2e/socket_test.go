@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
@@ -174,6 +173,7 @@ func TestSocket(t *testing.T) {
 // testSocket has an upstream over that transport.
 func testSocket(t *testing.T, transport string) {
 	t.Helper()
+	takePlace(t)
 	script := rigScript()
 	script.Spoken = []simulator.Reply{{Transcript: spokenWords, Say: told}}
 	r := prepareRig(t, rigConfig{simulator: simulator.Config{Script: script}})
@@ -217,90 +217,6 @@ func testSocket(t *testing.T, transport string) {
 	testkit.Eventually(t, "the end of the call", func() bool {
 		return slices.Equal(r.rows(t, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL"), []string{"browser_closed"})
 	})
-}
-
-// TestSocketAuthentication shows who gets in.
-func TestSocketAuthentication(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_API_TOKENS=ann:token-of-ann-0123456789"}})
-	const token = "token-of-ann-0123456789"
-	r.token = token
-	_, body := r.post(t, "/v1/realtime/client_secrets", "application/json", "{}")
-	var secret struct{ Value string }
-	testkit.Must(t, json.Unmarshal([]byte(body), &secret))
-	for _, tt := range []struct {
-		name   string
-		q      handshake
-		status int
-	}{
-		{"nothing", handshake{}, 401},
-		{"a wrong token", handshake{token: "token-of-ann-0123456788"}, 401},
-		{"a wrong token in a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key.wrong"}}, 401},
-		{"a transcription", handshake{token: token, query: "intent=transcription"}, 400},
-		{"beside no call", handshake{token: token, query: "call_id=rtc_1"}, 404},
-		{"no thread", handshake{token: token, query: "thread_id=none"}, 404},
-		{"another thread", handshake{token: secret.Value, query: "thread_id=none"}, 404},
-		{"a header", handshake{token: token}, 101},
-		{"a protocol", handshake{protocols: []string{"realtime", "openai-insecure-api-key." + token}}, 101},
-		{"a secret", handshake{protocols: []string{"realtime", "openai-insecure-api-key." + secret.Value, "openai-beta.realtime-v1"}}, 101},
-	} {
-		c, status, body := r.connect(t, tt.q)
-		if status != tt.status {
-			t.Fatalf("%s: %d %s", tt.name, status, body)
-		}
-		if c == nil {
-			continue
-		}
-		c.next("bridge.ready")
-		c.hangUp()
-		if reason := c.ended(); reason != "hangup" {
-			t.Errorf("%s: the call ended by %s", tt.name, reason)
-		}
-	}
-	if status, body := r.post(t, "/v1/realtime", "", ""); status != http.StatusNotFound {
-		t.Errorf("POST: %d %s", status, body)
-	}
-	if got := r.do(t, http.MethodGet, "/v1/realtime", "", ""); got.status != http.StatusUpgradeRequired {
-		t.Errorf("GET without an upgrade: %d %s", got.status, got.body)
-	}
-}
-
-// TestSocketHostile sends what no client should, beside a call that must not notice.
-func TestSocketHostile(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{})
-	other := r.dial(t, request{})
-	other.next("bridge.ready")
-	c, _, _ := r.connect(t, handshake{})
-	c.next("bridge.ready")
-	for i, event := range []string{
-		`{"type":"input_audio_buffer.append","event_id":"e0","audio":"!"}`,
-		`{"type":"input_audio_buffer.append","event_id":"e1","audio":["AAAA"]}`,
-		`{"type":"input_audio_buffer.append","event_id":"e2"}`,
-		`{"type":"conversation.item.truncate","event_id":"e3","item_id":"none","content_index":0,"audio_end_ms":100}`,
-		`{"type":"transcription_session.update","event_id":"e4"}`,
-		`{"type":"session.update","event_id":"e5","session":{"audio":{"input":{"format":{"type":"audio/opus"}}}}}`,
-		fmt.Sprintf(`{"type":"input_audio_buffer.append","event_id":"e6","audio":%q}`, base64.StdEncoding.EncodeToString(make([]byte, 48*61_000))),
-	} {
-		c.put("%s", event)
-		if e := c.refusal(fmt.Sprintf("e%d", i)); e.Code == "" || e.Message == "" {
-			t.Errorf("%s: %+v", event, e)
-		}
-	}
-	for _, data := range []string{"", "x", "[", "{}", strings.Repeat("[", 100_000), `{"type":7}`} {
-		c.put("%s", data)
-		c.next(realtime.TypeError)
-	}
-	c.raw(make([]byte, 5<<20))
-	if e := c.next(realtime.TypeError); e.Error.Code != "event_too_large" {
-		t.Errorf("a large event: %s", e.Raw)
-	}
-	testkit.Must(t, c.conn.Write(t.Context(), websocket.MessageBinary, []byte{1, 2, 3}))
-	c.next(realtime.TypeError)
-	c.say("Echo: here")
-	c.saved("answer", says(thread.RoleAssistant, "Yes."))
-	other.say("Echo: there")
-	other.saved("answer", says(thread.RoleAssistant, "Yes."))
 }
 
 // TestSocketAndPeer takes a call over from one transport to the other, on the same thread.
@@ -439,20 +355,17 @@ func TestExampleSocket(t *testing.T) {
 // TestSocketPushToTalk has a client that says itself when its turn is over, and speaks and hears as a telephone does.
 func TestSocketPushToTalk(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	r := newRig(t, rigConfig{})
 	c, _, _ := r.connect(t, handshake{})
 	c.put(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":null},"output":{"format":{"type":"audio/pcmu"}}}}}`)
 	resampler, err := pcm.NewResampler(24_000, 8000)
 	testkit.Must(t, err)
 	speech := resampler.Process(samples(t, simulator.UserSpeech())[12_000:84_000]) // three seconds
-	began := time.Now()
 	c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.ULaw.Append(nil, speech)))
 	c.put(`{"type":"input_audio_buffer.commit"}`)
 	c.put(`{"type":"response.create"}`)
 	c.next(realtime.TypeInputCommitted)
-	if took := time.Since(began); took < 750*time.Millisecond {
-		t.Errorf("three seconds were heard in %s", took)
-	}
 	if n := c.session.AudioPackets(); n < 145 {
 		t.Errorf("%d packets of three seconds came before the commit", n)
 	}

@@ -90,6 +90,7 @@ func TestStrictUpstream(t *testing.T) {
 
 func testStrictUpstream(t *testing.T, name, transport string) {
 	t.Helper()
+	takePlace(t)
 	tt := strictly[name]
 	server := &realtimetest.Strict{Dialect: tt.dialect}
 	r := strictRig(t, server, tt.settings)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"voicebridge/chat"
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
@@ -124,6 +126,7 @@ func (r *traceReceiver) below(trace, span, name string) (n int) {
 // traces that a receiver got.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
+	takePlace(t)
 	receiver := newTraceReceiver(t)
 	script := agentScript()
 	script.Spoken[0] = simulator.Reply{Transcript: spokenWords, Say: spokenAnswer}
@@ -200,5 +203,18 @@ func TestTelemetry(t *testing.T) {
 	slices.SortFunc(text, func(a, b []string) int { return len(b) - len(a) })
 	if len(text) != 2 || !slices.Contains(text[0], "execute_tool create_pie_chart") || !strings.HasPrefix(text[0][0], "chat ") {
 		t.Errorf("text turns: %v", text)
+	}
+}
+
+// What the caller types for a chart, and what the voice answers.
+const askChart, askChartAnswer = "Ask for a chart.", "Here you are."
+
+// agentScript is a voice model that asks the agent.
+func agentScript() *simulator.Script {
+	ask := simulator.Call{Name: chat.AskAgentName, Arguments: `{"question":"Draw a pie chart."}`}
+	return &simulator.Script{
+		Typed:     []simulator.Rule{{Match: regexp.MustCompile("^" + regexp.QuoteMeta(askChart) + "$"), Reply: simulator.Reply{Say: "One moment.", Calls: []simulator.Call{ask}, Then: askChartAnswer}}},
+		Otherwise: simulator.Reply{Say: "Well."},
+		Spoken:    []simulator.Reply{{Transcript: spokenWords, Say: spokenAnswer}},
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"maps"
 	"math/big"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,30 @@ func TestStaticTokenWithDots(t *testing.T) {
 		t.Errorf("owner %q", got.Owner)
 	}
 	wantStatus(t, b.do(t, "GET", "/api/config", "", header("Cookie", signIn(t, b, token))), 200)
+}
+
+// TestTokenInProtocols has clients that can set no headers show their token among the subprotocols of a socket.
+func TestTokenInProtocols(t *testing.T) {
+	t.Parallel()
+	b := setup(t, tokens)
+	shown := func(token string) []option {
+		return append(slices.Clone(upgrade), header("Sec-WebSocket-Protocol", "realtime, openai-insecure-api-key."+token+", openai-beta.realtime-v1"))
+	}
+	for _, c := range []struct {
+		query   string
+		options []option
+		status  int
+	}{
+		{"?call_id=none", upgrade, 401},
+		{"?call_id=none", shown("wrong"), 401},
+		{"?intent=transcription", shown("alice-token-of-tests"), 400},
+		{"?call_id=none", shown("alice-token-of-tests"), 404},
+		{"?call_id=none", shown(mint(t, b, "{}", alice).Value), 403},
+	} {
+		if got := b.do(t, "GET", "/v1/realtime"+c.query, "", c.options...); got.StatusCode != c.status {
+			t.Errorf("%q: %d %s, want %d", c.query, got.StatusCode, got.body, c.status)
+		}
+	}
 }
 
 func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
+	"voicebridge/toolkit/httptool"
 )
 
 func TestToolsOfAssistants(t *testing.T) {
@@ -22,10 +23,11 @@ func TestToolsOfAssistants(t *testing.T) {
 		`{"name":"x","tools":{"deny":["create_*"]}}`:                      "agent",
 		`{"name":"x","mcp_servers":["others"]}`:                           "agent area bar",
 		`{"name":"x","mcp_servers":["charts"],"tools":{"deny":["ask*"]}}`: "area bar pie",
+		`{"name":"x","tools":{"allow":["look"]},"http_tools":[{"name":"look","url":"https://a.example/"},{"name":"denied","url":"https://a.example/"}]}`: "look",
 	} {
 		a, err := assistant.Parse([]byte(text))
 		must(t, err)
-		tools := &tools{}
+		tools := &tools{http: httptool.New(nil, nil)}
 		for _, tool := range charts.Tools() {
 			e := toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}
 			switch tool.Definition().Name {
