@@ -36,7 +36,7 @@ func takePlace(t *testing.T) {
 const (
 	canaryFor   = time.Second
 	frame       = 20 * time.Millisecond
-	perCore     = 2 // a tab with a call wants less than half a processor
+	perCore     = 3 // a tab with a call wants a third of a processor
 	muchTooLate = frame / 2
 )
 
