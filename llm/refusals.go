@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"net/http"
@@ -52,6 +53,7 @@ func (r *Refusals) Stream(
 	req Request, send func(Request, Accepts) iter.Seq2[Delta, error],
 ) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
+		own := req.rename()
 		accepts := r.Accepts(req.Model)
 		came, lasts := false, true
 		var without []string
@@ -73,6 +75,9 @@ func (r *Refusals) Stream(
 					d.Without = strings.Join(without, ", ")
 				}
 				came = came || d != (Delta{})
+				if d.ToolCall != nil {
+					d.ToolCall.Name = cmp.Or(own[d.ToolCall.Name], d.ToolCall.Name)
+				}
 				if !yield(d, err) {
 					return
 				}

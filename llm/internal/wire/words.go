@@ -22,10 +22,14 @@ var (
 	answerLimits = regexp.MustCompile(
 		`max[_ ]?(output|completion|new|generated)?[_ ]?tokens|(output|completion) tokens`,
 	)
-	measured = regexp.MustCompile(`context|token|prompt|conversation|history|kv[ -]cache|上下文|输入|长度`)
-	// sized are measured only in some words; those of an image are not the conversation's.
-	sized = regexp.MustCompile(`(input|message|request|payload|content)s?\b.*\b(length|long|size|large)|` +
+	measured = regexp.MustCompile(`context|token|kv[ -]cache|上下文|输入|长度`)
+	// sized are measured only in some words, unless these are of others: a part of the request that is not what was
+	// said.
+	sized = regexp.MustCompile(`prompt|conversation|history|` +
+		`(input|message|request|payload|content)s?\b.*\b(length|long|size|large)|` +
 		`(length|long|size|large)\b.*\b(input|message|request|payload|content)`)
+	others = regexp.MustCompile(`image|\bnames?\b|\btools?\b|function|schema|description|metadata|` +
+		`\bids?\b|_id\b|identifier|_key\b`)
 	// excess means that there is too much.
 	excess = regexp.MustCompile(`exceed|too (long|large|big|many|much)|(long|larg|great|high|bigg|short|small)er|` +
 		`overflow|oversize|\bmax|\blimit|at most|\bonly|(more|less) than|up to|reduc|shorten|truncat|<=|> ?\d|` +
@@ -46,7 +50,7 @@ var (
 // kindOfWords returns the kind of a problem by what is said of it, where the server's fields leave that open.
 func kindOfWords(kind llm.ErrorKind, status int, said string) llm.ErrorKind {
 	words := answerLimits.ReplaceAllString(said, "")
-	long := measured.MatchString(words) || sized.MatchString(words) && !strings.Contains(words, "image")
+	long := measured.MatchString(words) || sized.MatchString(words) && !others.MatchString(words)
 	long = long && excess.MatchString(words)
 	switch kind {
 	case llm.KindAuth:

@@ -44,6 +44,11 @@ func TestKindsOfWords(t *testing.T) {
 		{400, "max_tokens: 200000 > 8192, which is the maximum allowed number of output tokens for claude-x", bad},
 		{400, "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum", bad},
 		{400, "Invalid 'tools': array too long. Expected an array with maximum length 128, but got 130.", bad},
+		{400, "* GenerateContentRequest.tools[0].function_declarations[0].name: Invalid function name. Must start with a letter " +
+			"or an underscore, with a maximum length of 64.", bad},
+		{400, "Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40.", bad},
+		{400, "Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64.", bad},
+		{400, "Invalid 'messages[0].content': string too long. Expected a string with maximum length 1048576.", long},
 		{400, "temperature must be less than 1", bad},
 		{404, "The model does not exist", bad},
 		{503, "Too many tokens are being processed, limit of the queue exceeded", llm.KindOverloaded},
