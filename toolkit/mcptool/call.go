@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"voicebridge/toolkit"
@@ -164,6 +166,23 @@ func (s *server) finish(ctx context.Context, call toolkit.Call, l *link, a answe
 	return toolkit.Chunk{Result: &toolkit.Result{Output: output, Model: text}}, nil
 }
 
+// maxDetails limits what an error says beside its message, in bytes.
+const maxDetails = 4 << 10
+
+// details returns what an error says beside its message, such as which argument is wrong, or where the user has to
+// agree (JSON-RPC 2.0, section 5.1; "URL mode elicitation required", MCP 2025-11-25).
+func details(err error) string {
+	e, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || len(e.Data) == 0 || string(e.Data) == "null" {
+		return ""
+	}
+	var text string
+	if json.Unmarshal(e.Data, &text) != nil {
+		text = string(e.Data)
+	}
+	return " (" + toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxDetails) + ")"
+}
+
 // lost returns why a call has no result.
 func (s *server) lost(l *link, err error) error {
 	needed, ok := errors.AsType[*signin.NeededError](errors.Join(err, context.Cause(l.open)))
@@ -172,7 +191,7 @@ func (s *server) lost(l *link, err error) error {
 	}
 	if isAnswer(err) {
 		l.unanswered.Store(0)
-		return fmt.Errorf("the MCP server %q refused the call: %s", s.name, s.explain(err))
+		return fmt.Errorf("the MCP server %q refused the call: %s%s", s.name, s.explain(err), s.secrets.Replace(details(err)))
 	}
 	away := func(why error) error {
 		return fmt.Errorf("the MCP server %q went away during the call: %s", s.name, s.explain(why))

@@ -64,6 +64,8 @@ func TestRefusals(t *testing.T) {
 		"moved nowhere":          {302, "text/html", "<html>", "HTTP 302 Found"},
 		"a number":               {200, "application/json", "7", "its answer is no message of MCP"},
 		"an error of nobody":     {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`, "refused the call: calling \"tools/call\": Parse error"},
+		"an error with details":  {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"Invalid params","data":{"field":"date"}}}`, `Invalid params ({"field":"date"})`},
+		"details as a text":      {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No","data":"locked until noon"}}`, `No (locked until noon)`},
 		"too deep":               {200, "application/json", strings.Repeat("[", 2000), "its answer nests deeper than 200 levels"},
 		"too many values":        {200, "application/json", "[" + strings.Repeat("0,", toolkit.MaxValues), "its answer has more than 200000 values"},
 		"an event too long":      {200, "text/event-stream", "data: " + strings.Repeat("x", maxMessage+1) + "\n\n", "its answer is longer than 8388608 bytes"},
