@@ -234,15 +234,3 @@ func replayOf(t *testing.T, s *simulator.Session) []string {
 	}
 	return items
 }
-
-// outputs returns the function outputs that the upstream was sent.
-func outputs(t *testing.T, s *simulator.Session) []string {
-	t.Helper()
-	var out []string
-	for _, r := range s.Received() {
-		if item, err := realtime.DecodeItem(r.Event.Item); err == nil && item.Type == realtime.ItemFunctionCallOutput {
-			out = append(out, item.Output)
-		}
-	}
-	return out
-}

@@ -86,7 +86,7 @@ func carried() int {
 // work is what a busy process does.
 func work() {
 	for end := time.Now().Add(canaryFor); time.Now().Before(end); {
-		for range 1 << 16 { //nolint:revive // it takes time
+		for range 1 << 16 { // it takes time
 		}
 	}
 }
