@@ -266,7 +266,7 @@ func TestLoss(t *testing.T) {
 		"expired": {want: media.StateClosed, tell: "session_expired", play: func(b *bench) {
 			b.peer.says(`{"type":"session.closed","reason":"expired","usage":{"seconds":3}}`)
 		}},
-		"content": {want: media.StateClosed, tell: "content_filter", play: func(b *bench) {
+		"content": {want: media.StateClosed, tell: "session_closed", play: func(b *bench) {
 			b.peer.says(`{"type":"session.closed","reason":"content"}`)
 		}},
 		"lost": {want: media.StateFailed, play: func(b *bench) { b.peer.h.State(media.StateFailed) }},

@@ -159,6 +159,11 @@ func (s *session) used(seconds float64) {
 	}
 }
 
+// wanted are the reasons of an end that somebody wanted, for which no new session is to be made.
+var wanted = map[string]string{
+	"content": "because of what was said", "close_requested": "somebody asked for it", "remote_hangup": "it has hung up",
+}
+
 // closed takes the end of the session.
 func (s *session) closed(reason string) {
 	switch {
@@ -167,10 +172,10 @@ func (s *session) closed(reason string) {
 		s.core.refuse("", realtime.Error{
 			Type: "invalid_request_error", Code: "session_expired", Message: "The session has expired.",
 		})
-	case reason == "content":
+	case wanted[reason] != "":
 		s.core.refuse("", realtime.Error{
-			Type: "invalid_request_error", Code: "content_filter",
-			Message: "The upstream has ended the session because of what was said.",
+			Type: "invalid_request_error", Code: "session_closed",
+			Message: "The upstream has ended the session: " + wanted[reason] + ".",
 		})
 	}
 	s.end(media.StateClosed, reason)

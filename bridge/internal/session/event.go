@@ -38,6 +38,8 @@ type (
 	endedEvent struct {
 		Type   string    `json:"type"`   // bridge.ended, bridge.upstream.lost
 		Reason EndReason `json:"reason"` // one of those listed below
+		// Detail is what the upstream said of it, if it ended the call.
+		Detail string `json:"detail,omitempty"`
 	}
 	budgetEvent struct {
 		Type     string  `json:"type"`      // bridge.budget.warning

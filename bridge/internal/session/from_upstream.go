@@ -207,6 +207,9 @@ func (s *State) upstreamError(ev *event) (visible bool) {
 	switch {
 	case e.Code == codeSessionExpired:
 		s.lost(EndSessionExpired)
+	case e.Code == codeSessionClosed:
+		s.detail = e.Message
+		s.giveUp(EndUpstreamEndedIt)
 	case e.Fatal():
 		s.log(slog.LevelError, "upstream refused to go on", "code", e.Code, "error", e.Message)
 		if s.startOver(EndUpstreamRefused) {

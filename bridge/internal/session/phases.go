@@ -116,7 +116,7 @@ func (s *State) finish() {
 	s.saveCall()
 	s.phase = ended
 	s.publishTurn()
-	s.notify(endedEvent{Type: "bridge.ended", Reason: s.reason})
+	s.notify(endedEvent{Type: "bridge.ended", Reason: s.reason, Detail: s.detail})
 	end := callEvent{CallID: s.CallID, Reason: s.reason, Recording: !s.recording.began.IsZero()}
 	s.do(Tell{Kind: CallEnded, Data: end})
 	s.do(Finish{Reason: s.reason})

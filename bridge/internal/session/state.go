@@ -32,6 +32,7 @@ type State struct {
 	complaint *realtime.Error
 
 	reason     EndReason
+	detail     string // what the upstream said of the end
 	endBy      time.Time
 	drainBy    time.Time
 	browserLeg browserLeg

@@ -233,6 +233,7 @@ func (u *upstream) truncate(itemID string, heard time.Duration) {
 // Codes of errors, which [realtime.Error] finds in those without codes, too.
 const (
 	codeSessionExpired = "session_expired"
+	codeSessionClosed  = "session_closed" // of a session that ended because somebody wanted that
 	codeActiveResponse = "conversation_already_has_active_response"
 )
 
