@@ -77,7 +77,7 @@ func carried() int {
 		}
 	}
 	n := int(perCore*all + 0.5)
-	if late*10 > ticks {
+	if late*2 > ticks { // not even a clock keeps its time
 		n /= 2
 	}
 	return max(1, n)
