@@ -33,9 +33,15 @@ func auditTools() []toolkit.Tool {
 		}},
 		tool{"panics", func(context.Context, toolkit.Call, func(toolkit.Chunk, error) bool) { panic("oh") }},
 		tool{"waits", waits},
+		brief{tool{"times_out", waits}},
 		tool{"risky", echo.run},
 	}
 }
+
+// brief is a tool with a short limit of its own.
+type brief struct{ tool }
+
+func (brief) Timeout() time.Duration { return 100 * time.Millisecond }
 
 // wantCalls compares the records of a thread's tool calls, by the model's ids.
 func wantCalls(t *testing.T, url string, want map[string]string) {
@@ -82,12 +88,12 @@ func TestEveryCallHasARow(t *testing.T) {
 			url := newURL(t)
 			const secret = `{"api_key":"hush","body":"{\"password\":\"hush\"}"}`
 			provider := deltas(
-				calls("good", "echo", secret, "fails", "fails", `{}`, "panics", "panics", `{}`, "late", "waits", `{}`, "malformed", "echo", `{"token":"hush","n":`,
+				calls("good", "echo", secret, "fails", "fails", `{}`, "panics", "panics", `{}`, "late", "times_out", `{}`, "malformed", "echo", `{"token":"hush","n":`,
 					"list", "echo", `["secret"]`, "unknown", "nothing", `{"password":"hush"}`, "empty", "", ``, "denied", "risky", `{"cookie":"hush"}`),
 				says("Done."), calls("stopped", "waits", `{}`), says("Done."))
 			store := persistencetest.Open(t, url, persistence.Options{})
 			cfg := asks(t, provider, auditTools()...)
-			cfg.ToolLimits.Timeout = 5 * time.Second
+			cfg.ToolLimits.Timeout = time.Hour // only the brief one is meant to run into its own
 			b := start(t, store, cfg)
 			var received strings.Builder
 			watched, stop := b.watch(&received)
