@@ -180,7 +180,7 @@ func details(err error) string {
 	if json.Unmarshal(e.Data, &text) != nil {
 		text = string(e.Data)
 	}
-	return " (" + toolkit.Cut(strings.ToValidUTF8(text, "\uFFFD"), maxDetails) + ")"
+	return " (" + strings.ToValidUTF8(text, "\uFFFD") + ")"
 }
 
 // lost returns why a call has no result.
@@ -191,7 +191,8 @@ func (s *server) lost(l *link, err error) error {
 	}
 	if isAnswer(err) {
 		l.unanswered.Store(0)
-		return fmt.Errorf("the MCP server %q refused the call: %s%s", s.name, s.explain(err), s.secrets.Replace(details(err)))
+		return fmt.Errorf("the MCP server %q refused the call: %s%s", s.name, s.explain(err),
+			toolkit.Cut(s.secrets.Replace(details(err)), maxDetails)) // a secret that is cut would not be found
 	}
 	away := func(why error) error {
 		return fmt.Errorf("the MCP server %q went away during the call: %s", s.name, s.explain(why))
