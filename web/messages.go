@@ -95,7 +95,7 @@ func (h messages) export(c echo.Context, key thread.Key) error {
 	if name := c.QueryParam("format"); name != "" {
 		var ok bool
 		if format, ok = export.FormatOf(name); !ok {
-			return problem.Invalid("format", "format must be markdown, json or srt.")
+			return problem.Invalid("format", "format must be markdown or json.")
 		}
 	}
 	ctx := c.Request().Context()

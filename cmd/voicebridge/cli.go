@@ -22,7 +22,7 @@ type cli struct {
 
 	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the page and the API (the default)."`
 	Migrate    migrateCommand    `cmd:"" help:"Bring the database's tables up to date, and exit."`
-	Export     exportCommand     `cmd:"" help:"Write a saved conversation as Markdown, JSON or subtitles, or everything of an owner."`
+	Export     exportCommand     `cmd:"" help:"Write a saved conversation as Markdown or JSON, or everything of an owner."`
 	Erase      eraseCommand      `cmd:"" help:"Delete everything of an owner."`
 	Doctor     doctorCommand     `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
 	Simulate   simulateCommand   `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`

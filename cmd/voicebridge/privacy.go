@@ -144,7 +144,7 @@ func (p *process) withStore(
 // exportCommand is the command export.
 type exportCommand struct {
 	Thread   string  `arg:"" optional:"" help:"Id of the thread. With --owner and without it: everything of the owner but recordings, as a ZIP file."`
-	Format   string  `help:"markdown, json or srt (subtitles)." enum:"markdown,json,srt" default:"markdown"`
+	Format   string  `help:"markdown or json." enum:"markdown,json" default:"markdown"`
 	Owner    *string `help:"Whose thread it is: the name before the token, or sub of the JWT. Without authentication there is one local user: ${owner}." placeholder:"OWNER"`
 	Database *string `help:"sqlite:PATH or postgres://…" placeholder:"URL"`
 }

@@ -1,5 +1,4 @@
-// Package export writes a whole thread as Markdown for people, as JSON for programs, and as SubRip
-// subtitles.
+// Package export writes a whole thread as Markdown for people and as JSON for programs.
 package export
 
 import (
@@ -22,41 +21,28 @@ type Format string
 const (
 	Markdown Format = "markdown"
 	JSON     Format = "json"
-	SRT      Format = "srt"
 )
 
 // FormatOf returns the format with a name, and whether there is one.
 func FormatOf(name string) (Format, bool) {
-	switch f := Format(name); f {
-	case Markdown, JSON, SRT:
-		return f, true
-	default:
-		return "", false
-	}
+	f := Format(name)
+	return f, f == Markdown || f == JSON
 }
 
 // MediaType returns the format's media type for HTTP.
 func (f Format) MediaType() string {
-	switch f {
-	case JSON:
+	if f == JSON {
 		return "application/json"
-	case SRT:
-		return "application/x-subrip; charset=utf-8"
-	default:
-		return "text/markdown; charset=utf-8"
 	}
+	return "text/markdown; charset=utf-8"
 }
 
 // Extension returns the file name extension, without the dot.
 func (f Format) Extension() string {
-	switch f {
-	case JSON:
+	if f == JSON {
 		return "json"
-	case SRT:
-		return "srt"
-	default:
-		return "md"
 	}
+	return "md"
 }
 
 // page is how many messages are read at once.
@@ -105,8 +91,6 @@ func Write(w io.Writer, format Format, thread persistence.Thread, messages iter.
 		err = writeMarkdown(out, thread, messages)
 	case JSON:
 		err = writeJSON(out, thread, messages)
-	case SRT:
-		err = writeSRT(out, messages)
 	default:
 		err = fmt.Errorf("there is no format %q", format)
 	}

@@ -39,7 +39,7 @@ func conversation() []thread.Message {
 	failed.ToolCallID, failed.State, failed.ErrorText = "c2", thread.ToolOutputError, "no\n\n# network"
 	open := thread.DynamicToolPart("slow")
 	open.ToolCallID, open.State = "c3", thread.ToolInputAvailable
-	spoken := message(thread.RoleUser, 2500*time.Millisecond, thread.TextPart("How is\n\nthe weather --> there?"))
+	spoken := message(thread.RoleUser, 2500*time.Millisecond, thread.TextPart("How is\n\nthe weather there?"))
 	spoken.Metadata.Source = thread.SourceVoice
 	cut := message(thread.RoleAssistant, 4*time.Second, thread.StepStart(), thread.TextPart("It is warm and sunny."))
 	cut.Metadata.Source, cut.Metadata.Status, cut.Metadata.HeardText = thread.SourceVoice, thread.StatusInterrupted, new("It is")
@@ -77,7 +77,7 @@ func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	want := "# Rome # and <more>\n\n2026-01-02 02:04:05 UTC · t1\n" +
 		"\n## Instructions · 2026-01-02 02:04:05 UTC\n\nBe brief.\n" +
-		"\n## User · 2026-01-02 02:04:07 UTC · spoken\n\nHow is\n\nthe weather --> there?\n" +
+		"\n## User · 2026-01-02 02:04:07 UTC · spoken\n\nHow is\n\nthe weather there?\n" +
 		"\n## Assistant · 2026-01-02 02:04:09 UTC · spoken · interrupted\n\nIt is warm and sunny.\n\n*Heard:* It is\n" +
 		"\n## User · 2026-01-02 02:04:08 UTC · spoken · failed\n\n*(no words)*\n" +
 		"\n## Assistant · 2026-01-02 02:04:08 UTC\n" +
@@ -141,92 +141,6 @@ func TestMarkdownOfOpenCode(t *testing.T) {
 	}
 }
 
-func TestSRT(t *testing.T) {
-	t.Parallel()
-	want := "1\n00:00:02,500 --> 00:00:04,000\nUser: How is the weather → there?\n\n" +
-		"2\n00:00:04,000 --> 00:00:05,000\nAssistant: It is\n\n" +
-		"3\n00:00:05,000 --> 00:00:06,066\nAssistant: Done.\n\n"
-	if diff := cmp.Diff(want, write(t, export.SRT, conversation())); diff != "" {
-		t.Error(diff)
-	}
-	if got := write(t, export.SRT, nil); got != "" {
-		t.Errorf("an empty thread is %q", got)
-	}
-}
-
-// TestSubtitlesAroundTools shows the words before and after a tool call apart, each as far as it was heard.
-func TestSubtitlesAroundTools(t *testing.T) {
-	t.Parallel()
-	tool := thread.ToolPart("add")
-	cut := message(thread.RoleAssistant, 10*time.Second, thread.TextPart("Wait."), tool, thread.StepStart(), thread.TextPart("It is seven."), tool,
-		thread.TextPart("Never heard."))
-	cut.Metadata.HeardText = new("Wait.\nIt is")
-	got := write(t, export.SRT, []thread.Message{
-		message(thread.RoleAssistant, 0, thread.StepStart(), thread.TextPart("Let me"), thread.TextPart("see."), tool, tool,
-			thread.StepStart(), thread.TextPart("It is nine.")),
-		cut,
-	})
-	want := "1\n00:00:00,000 --> 00:00:01,466\nAssistant: Let me see.\n\n" +
-		"2\n00:00:01,466 --> 00:00:02,933\nAssistant: It is nine.\n\n" +
-		"3\n00:00:10,000 --> 00:00:11,066\nAssistant: Wait.\n\n" +
-		"4\n00:00:11,066 --> 00:00:12,133\nAssistant: It is\n\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestSubtitlesOfTyping has messages that follow each other at once: each is shown in
-// turn, and the one after a pause is on time again.
-func TestSubtitlesOfTyping(t *testing.T) {
-	t.Parallel()
-	got := write(t, export.SRT, []thread.Message{
-		message(thread.RoleUser, 0, thread.TextPart(strings.TrimSpace(strings.Repeat("word ", 20)))),
-		message(thread.RoleAssistant, time.Millisecond, thread.TextPart("Yes.")),
-		message(thread.RoleUser, 1500*time.Millisecond, thread.TextPart("And?")),
-		message(thread.RoleUser, 20*time.Second, thread.TextPart("Hello?")),
-		message(thread.RoleAssistant, 10*time.Second, thread.TextPart("Late.")), // said before, and yet behind it in the thread
-	})
-	want := "1\n00:00:00,000 --> 00:00:01,000\nUser:" + strings.Repeat(" word", 15) + "\n\n" +
-		"2\n00:00:01,000 --> 00:00:02,000\n" + strings.TrimSpace(strings.Repeat("word ", 5)) + "\n\n" +
-		"3\n00:00:02,000 --> 00:00:03,000\nAssistant: Yes.\n\n" +
-		"4\n00:00:03,000 --> 00:00:04,000\nUser: And?\n\n" +
-		"5\n00:00:20,000 --> 00:00:21,000\nUser: Hello?\n\n" +
-		"6\n00:00:21,000 --> 00:00:22,066\nAssistant: Late.\n\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// TestLongSubtitles checks what players need: cues in order, none of them empty
-// or longer than a screen, and all of the words.
-func TestLongSubtitles(t *testing.T) {
-	t.Parallel()
-	text := strings.Repeat("Größe ", 100) + strings.Repeat("x", 300)
-	got := write(t, export.SRT, []thread.Message{
-		message(thread.RoleUser, 0, thread.TextPart(text)),
-		message(thread.RoleAssistant, 20*time.Second, thread.TextPart("Yes.")),
-		message(thread.RoleUser, 100*time.Hour, thread.TextPart("Still there?")),
-	})
-	var words strings.Builder
-	last := ""
-	blocks := strings.Split(strings.TrimSuffix(got, "\n\n"), "\n\n")
-	for i, block := range blocks {
-		part := strings.Split(block, "\n")
-		from, to, ok := strings.Cut(part[1], " --> ")
-		if len(part) != 3 || part[0] != fmt.Sprint(i+1) || !ok || from >= to || from < last || len([]rune(part[2])) > 84 || part[2] == "" {
-			t.Errorf("cue %q after %s", block, last)
-		}
-		last = to
-		words.WriteString(strings.ReplaceAll(part[2], " ", ""))
-	}
-	if want := "User:" + strings.ReplaceAll(text, " ", "") + "Assistant:Yes.User:Stillthere?"; words.String() != want {
-		t.Errorf("the words are %s", words.String())
-	}
-	if !strings.HasPrefix(blocks[len(blocks)-1], fmt.Sprintf("%d\n100:00:00,000 --> ", len(blocks))) {
-		t.Errorf("the last cue is %q", blocks[len(blocks)-1])
-	}
-}
-
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, messages := range [][]thread.Message{nil, conversation()} {
@@ -258,7 +172,7 @@ func (broken) Write([]byte) (int, error) { return 0, errBroken }
 func TestErrorsAreReturned(t *testing.T) {
 	t.Parallel()
 	unread := func(yield func(thread.Message, error) bool) { yield(thread.Message{}, errBroken) }
-	for _, f := range []export.Format{export.Markdown, export.JSON, export.SRT} {
+	for _, f := range []export.Format{export.Markdown, export.JSON} {
 		if err := export.Write(&strings.Builder{}, f, row, unread); !errors.Is(err, errBroken) {
 			t.Errorf("%s: error of reading is %v", f, err)
 		}
