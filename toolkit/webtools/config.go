@@ -12,8 +12,6 @@ import (
 // Names of the search services, as in [Config.Provider].
 const (
 	ProviderSearXNG = "searxng"
-	ProviderExa     = "exa"
-	ProviderTavily  = "tavily"
 	ProviderBrave   = "brave"
 )
 
@@ -26,9 +24,7 @@ const (
 	defaultMaxPage       = 2 << 20
 	defaultMaxConcurrent = 16
 
-	defaultExaURL    = "https://api.exa.ai"
-	defaultTavilyURL = "https://api.tavily.com"
-	defaultBraveURL  = "https://api.search.brave.com"
+	defaultBraveURL = "https://api.search.brave.com"
 )
 
 const (
@@ -40,7 +36,7 @@ const (
 // rules, and no search.
 type Config struct {
 	// The service that searches. Empty: the first that has its key or address, if any.
-	Provider string `yaml:"search" enum:",searxng,exa,tavily,brave"`
+	Provider string `yaml:"search" enum:",searxng,brave"`
 	// A SearXNG server, such as http://localhost:8888. It may be private: searches go there, requests of a model never
 	// do. Neither they nor hooks use HTTP_PROXY.
 	SearXNGURL string `yaml:"searxng_url" format:"url" env:"VOICEBRIDGE_SEARXNG_URL"`
@@ -51,17 +47,16 @@ type Config struct {
 	// Besides 80 and 443.
 	AllowPorts []int `yaml:"allow_ports" min:"1" max:"65535"`
 
-	// The keys of services that need one. They are sent to their service and appear nowhere else,
-	// neither in results nor in errors.
-	ExaKey, TavilyKey, BraveKey string `yaml:"-"`
+	// BraveKey is sent to Brave and appears nowhere else, neither in results nor in errors.
+	BraveKey string `yaml:"-"`
 
 	// Timeout limits one request and one search; 0 = 25 s.
 	Timeout time.Duration `yaml:"-"`
 
 	// The rest is for tests.
 
-	// Addresses of the services; empty means the public ones.
-	exaURL, tavilyURL, braveURL string
+	// braveURL is the address of Brave; empty means the public one.
+	braveURL string
 	// pageTimeout limits fetching one page, so that a slow one leaves time for the rest; 0 = 12 s.
 	pageTimeout time.Duration
 	// httpTimeout limits a request of the http tool for which the model sets no limit, connectTimeout connecting; 0 =
@@ -96,10 +91,6 @@ func (c Config) provider() string {
 		return c.Provider
 	case c.SearXNGURL != "":
 		return ProviderSearXNG
-	case c.ExaKey != "":
-		return ProviderExa
-	case c.TavilyKey != "":
-		return ProviderTavily
 	case c.BraveKey != "":
 		return ProviderBrave
 	default:
@@ -108,8 +99,6 @@ func (c Config) provider() string {
 }
 
 func (c Config) withDefaults() Config {
-	c.exaURL = cmp.Or(c.exaURL, defaultExaURL)
-	c.tavilyURL = cmp.Or(c.tavilyURL, defaultTavilyURL)
 	c.braveURL = cmp.Or(c.braveURL, defaultBraveURL)
 	c.Timeout, c.pageTimeout = cmp.Or(c.Timeout, defaultTimeout), cmp.Or(c.pageTimeout, defaultPageTimeout)
 	c.httpTimeout, c.connectTimeout = cmp.Or(c.httpTimeout,

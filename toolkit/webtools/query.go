@@ -21,7 +21,6 @@ const (
 type query struct {
 	text             string
 	limit            int
-	kind             string // auto, keyword, neural
 	category         string // in lower case
 	include, exclude []string
 	start, end       time.Time // zero: unlimited

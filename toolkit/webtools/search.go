@@ -27,7 +27,7 @@ const searchSchema = `{"type":"object","properties":{
 "query":{"type":"string","minLength":1,"maxLength":1000,"description":"What to search for"},
 "numResults":{"type":"integer","minimum":1,"maximum":20,"default":5,"description":"How many results"},
 "type":{"type":"string","enum":["auto","keyword","neural"],"default":"auto",
-	"description":"keyword for exact words, neural for meaning; auto is right for most"},
+	"description":"How to search; leave it out: the service decides"},
 "category":{"type":"string","maxLength":50,
 	"description":"Kind of pages, such as news, research paper, github, company, pdf"},
 "includeDomains":{"type":"array","items":{"type":"string","minLength":1,"maxLength":253},"maxItems":20,
@@ -45,7 +45,6 @@ const searchSchema = `{"type":"object","properties":{
 type searchInput struct {
 	Query              string   `json:"query"`
 	NumResults         whole    `json:"numResults"`
-	Type               string   `json:"type"`
 	Category           string   `json:"category"`
 	IncludeDomains     []string `json:"includeDomains"`
 	ExcludeDomains     []string `json:"excludeDomains"`
@@ -81,10 +80,6 @@ func newSearcher(c Config) searcher {
 	switch c.provider() {
 	case ProviderSearXNG:
 		return searXNG{newService("SearXNG", c.SearXNGURL, "")}
-	case ProviderExa:
-		return exa{newService("Exa", c.exaURL, c.ExaKey)}
-	case ProviderTavily:
-		return tavily{newService("Tavily", c.tavilyURL, c.TavilyKey)}
 	case ProviderBrave:
 		return brave{newService("Brave", c.braveURL, c.BraveKey)}
 	default:
@@ -142,7 +137,7 @@ func (t searchTool) run(ctx context.Context, arguments []byte, report reporter) 
 // query checks the input. Errors name the field.
 func (in searchInput) query(now time.Time) (query, error) {
 	q := query{
-		text: plainLine(in.Query), limit: int(cmp.Or(in.NumResults, defaultResults)), kind: cmp.Or(in.Type, "auto"),
+		text: plainLine(in.Query), limit: int(cmp.Or(in.NumResults, defaultResults)),
 		category:      strings.ToLower(strings.TrimSpace(in.Category)),
 		maxCharacters: int(cmp.Or(in.MaxCharacters, defaultMaxCharacters)), now: now,
 	}

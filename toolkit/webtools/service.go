@@ -1,7 +1,6 @@
 package webtools
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,23 +44,13 @@ func newService(label, base, key string) service {
 
 func (s service) name() string { return s.label }
 
-// get asks with a query, post with a JSON body.
-func (s service) get(ctx context.Context, path string, values url.Values, header http.Header, into any) error {
-	return s.call(ctx, http.MethodGet, path+"?"+values.Encode(), nil, header, into)
-}
-
-func (s service) post(ctx context.Context, path string, body any, header http.Header, into any) error {
-	header.Set("Content-Type", "application/json")
-	return s.call(ctx, http.MethodPost, path, toolkit.Encode(body), header, into)
-}
-
 // errRefused is wrapped when a service answers 401 or 403.
 var errRefused = errors.New("access refused")
 
-func (s service) call(
-	ctx context.Context, method, pathAndQuery string, body []byte, header http.Header, into any,
-) error {
-	req, err := http.NewRequestWithContext(ctx, method, s.base.String()+pathAndQuery, bytes.NewReader(body))
+// get asks with a query and reads the JSON of the answer.
+func (s service) get(ctx context.Context, path string, values url.Values, header http.Header, into any) error {
+	address := s.base.String() + path + "?" + values.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return refuse("the search could not be sent to %s", s.label)
 	}
@@ -99,7 +88,7 @@ func (s service) refused(resp *http.Response, data []byte) error {
 		}
 	case http.StatusTooManyRequests:
 		return refuse("%s has had too many searches (429); wait before the next one", s.label)
-	case http.StatusPaymentRequired, 432, 433: // the last two are Tavily's plan limits
+	case http.StatusPaymentRequired:
 		return refuse("the account at %s is used up (%d)", s.label, resp.StatusCode)
 	}
 	if resp.StatusCode >= 300 && resp.StatusCode < 400 {

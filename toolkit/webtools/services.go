@@ -13,14 +13,13 @@ import (
 	"time"
 )
 
-// hit is one result of any of the services: Exa's names are those of [found], others have further ones.
+// hit is one result of either service: some names are those of [found], others their own.
 type hit struct {
 	found
 
-	Author        any      `json:"author"`         // SearXNG's is not always a text
-	Content       string   `json:"content"`        // of SearXNG and Tavily
-	Published     string   `json:"published_date"` // of Tavily
-	Description   string   `json:"description"`    // of Brave, like the rest
+	Author        any      `json:"author"`      // SearXNG's is not always a text
+	Content       string   `json:"content"`     // of SearXNG
+	Description   string   `json:"description"` // of Brave, like the rest
 	PageAge       string   `json:"page_age"`
 	ExtraSnippets []string `json:"extra_snippets"`
 }
@@ -30,8 +29,8 @@ func foundIn(hits []hit) []found {
 	for i, h := range hits {
 		all[i] = h.found
 		all[i].Author, _ = h.Author.(string)
-		all[i].PublishedDate = cmp.Or(h.PublishedDate, h.Published, h.PageAge)
-		texts := append([]string{cmp.Or(h.Text, h.Content, h.Description)}, h.ExtraSnippets...)
+		all[i].PublishedDate = cmp.Or(h.PublishedDate, h.PageAge)
+		texts := append([]string{cmp.Or(h.Content, h.Description)}, h.ExtraSnippets...)
 		all[i].Text = strings.Join(texts, "\n")
 	}
 	return all
@@ -44,7 +43,7 @@ type searXNG struct{ service }
 // searXNGCategories are the categories whose results are pages with text.
 var searXNGCategories = []string{"general", "news", "science", "it", "map", "social media"}
 
-// searXNGAliases are Exa's names for some of them.
+// searXNGAliases are names that models use for some of them.
 var searXNGAliases = map[string]string{
 	"research paper": "science", "github": "it", "tweet": "social media", "publication": "science",
 }
@@ -121,84 +120,6 @@ func timeRange(start, now time.Time) string {
 	default:
 		return ""
 	}
-}
-
-// exa asks Exa (exa.ai/docs/reference/search). Its types keyword and neural are obsolete, replaced
-// by fast and auto.
-type exa struct{ service }
-
-var exaCategories = []string{
-	"company", "research paper", "news", "pdf", "github", "tweet", "personal site", "linkedin profile",
-	"financial report", "people",
-}
-
-func (s exa) search(ctx context.Context, q query) (findings, error) {
-	type text struct {
-		MaxCharacters int `json:"maxCharacters"`
-	}
-	type contents struct {
-		Text text `json:"text"`
-	}
-	body := struct {
-		Query              string   `json:"query"`
-		Type               string   `json:"type"`
-		NumResults         int      `json:"numResults"`
-		Category           string   `json:"category,omitempty"`
-		IncludeDomains     []string `json:"includeDomains,omitempty"`
-		ExcludeDomains     []string `json:"excludeDomains,omitempty"`
-		StartPublishedDate string   `json:"startPublishedDate,omitempty"`
-		EndPublishedDate   string   `json:"endPublishedDate,omitempty"`
-		Contents           contents `json:"contents"`
-	}{
-		Query: q.text, Type: "auto", NumResults: q.limit, IncludeDomains: q.include, ExcludeDomains: q.exclude,
-		StartPublishedDate: stamp(q.start, time.RFC3339), EndPublishedDate: stamp(q.end, time.RFC3339),
-		Contents: contents{text{q.maxCharacters}},
-	}
-	if q.kind == "keyword" {
-		body.Type = "fast"
-	}
-	if slices.Contains(exaCategories, q.category) {
-		body.Category = q.category
-	}
-	var answer struct {
-		Results []hit `json:"results"`
-	}
-	if err := s.post(ctx, "/search", body, http.Header{"X-Api-Key": {s.key}}, &answer); err != nil {
-		return findings{}, err
-	}
-	return findings{results: foundIn(answer.Results)}, nil
-}
-
-// tavily asks Tavily (docs.tavily.com/documentation/api-reference/endpoint/search).
-type tavily struct{ service }
-
-func (s tavily) search(ctx context.Context, q query) (findings, error) {
-	body := struct {
-		Query          string   `json:"query"`
-		MaxResults     int      `json:"max_results"`
-		SearchDepth    string   `json:"search_depth"`
-		Topic          string   `json:"topic"`
-		IncludeDomains []string `json:"include_domains,omitempty"`
-		ExcludeDomains []string `json:"exclude_domains,omitempty"`
-		StartDate      string   `json:"start_date,omitempty"`
-		EndDate        string   `json:"end_date,omitempty"`
-	}{
-		Query: q.text, MaxResults: q.limit, SearchDepth: "basic", Topic: "general", IncludeDomains: q.include,
-		ExcludeDomains: q.exclude, StartDate: stamp(q.start, time.DateOnly), EndDate: stamp(q.end, time.DateOnly),
-	}
-	switch q.category {
-	case "news":
-		body.Topic = "news"
-	case "finance", "financial report":
-		body.Topic = "finance"
-	}
-	var answer struct {
-		Results []hit `json:"results"`
-	}
-	if err := s.post(ctx, "/search", body, http.Header{"Authorization": {"Bearer " + s.key}}, &answer); err != nil {
-		return findings{}, err
-	}
-	return findings{results: foundIn(answer.Results)}, nil
 }
 
 // brave asks Brave (api-dashboard.search.brave.com, Web Search). A query has 400 characters

@@ -141,10 +141,6 @@ type Secrets struct {
 	S3Secret access.Secret `env:"AWS_SECRET_ACCESS_KEY" format:"key"`
 	// Of an access key that is temporary.
 	S3Session access.Secret `env:"AWS_SESSION_TOKEN" format:"key"`
-	// To search with Exa.
-	ExaKey access.Secret `env:"EXA_API_KEY" format:"key"`
-	// To search with Tavily.
-	TavilyKey access.Secret `env:"TAVILY_API_KEY" format:"key"`
 	// To search with Brave.
 	BraveKey access.Secret `env:"BRAVE_API_KEY" format:"key"`
 	// Who may use the API: owner:token[,owner:token…], tokens of at least 16 characters.

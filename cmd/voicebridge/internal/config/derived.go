@@ -154,8 +154,8 @@ func (c *Config) MCPPath() string {
 
 // WebTools returns the settings of the tools that reach the web.
 func (c *Config) WebTools() webtools.Config {
-	w, s := c.Tools.Web, &c.Secrets
-	w.ExaKey, w.TavilyKey, w.BraveKey = s.ExaKey.Reveal(), s.TavilyKey.Reveal(), s.BraveKey.Reveal()
+	w := c.Tools.Web
+	w.BraveKey = c.Secrets.BraveKey.Reveal()
 	// So that a tool still has time to report that its request took too long.
 	w.Timeout = c.Tools.Timeout - min(5*time.Second, c.Tools.Timeout/6)
 	return w
@@ -164,18 +164,11 @@ func (c *Config) WebTools() webtools.Config {
 // checkWeb checks the settings of the tools that reach the web.
 func (c *Config) checkWeb(w *checks) {
 	const key = "tools.web."
-	web, s := c.Tools.Web, &c.Secrets
-	for name, needs := range map[string]struct {
-		have bool
-		what string
-	}{
-		webtools.ProviderSearXNG: {web.SearXNGURL != "", named(key + "searxng_url")},
-		webtools.ProviderExa:     {s.ExaKey.IsSet(), "EXA_API_KEY"},
-		webtools.ProviderTavily:  {s.TavilyKey.IsSet(), "TAVILY_API_KEY"},
-		webtools.ProviderBrave:   {s.BraveKey.IsSet(), "BRAVE_API_KEY"},
-	} {
-		if web.Provider == name && !needs.have {
-			w.wrong(key+"search", "%s needs %s", name, needs.what)
-		}
+	web := c.Tools.Web
+	switch {
+	case web.Provider == webtools.ProviderSearXNG && web.SearXNGURL == "":
+		w.wrong(key+"search", "searxng needs %s", named(key+"searxng_url"))
+	case web.Provider == webtools.ProviderBrave && !c.Secrets.BraveKey.IsSet():
+		w.wrong(key+"search", "brave needs BRAVE_API_KEY")
 	}
 }
