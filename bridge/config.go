@@ -13,6 +13,7 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
+	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -89,7 +90,7 @@ type Config struct {
 	OnCount func(Counter)
 	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil
 	// means nowhere.
-	Address func() Address
+	Address func() cluster.Address
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger // nil discards the log
@@ -120,14 +121,6 @@ func (unobserved) Tool(ctx context.Context) context.Context { return ctx }
 func (unobserved) TurnOver(Turn) {}
 
 func (unobserved) Ended(EndReason) {}
-
-// Address is where other processes of the database reach this one's HTTP server.
-type Address struct {
-	URL string `json:"url,omitempty"` // http:// or https:// with a host and a port; empty: nowhere
-	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
-	// the machine's authorities vouch for.
-	Certificate string `json:"certificate,omitempty"`
-}
 
 func (c Config) validate() error {
 	var errs []error

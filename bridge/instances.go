@@ -47,7 +47,7 @@ type reply struct {
 	Stopped bool            `json:"stopped,omitempty"`
 	Message *thread.Message `json:"message,omitempty"`
 	// Where a socket for the call may connect, by which ticket, and whose call it is.
-	Address
+	cluster.Address
 
 	Ticket   string `json:"ticket,omitempty"`
 	Instance string `json:"instance,omitempty"`
@@ -154,7 +154,7 @@ func endHere(ctx context.Context, live *call, reason EndReason) error {
 
 // Way is how a socket for a call gets to the process that has the call.
 type Way struct {
-	Address
+	cluster.Address
 
 	// Ticket lets one socket in there, soon and once: see [Calls.Redeem].
 	Ticket string

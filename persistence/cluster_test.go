@@ -99,6 +99,22 @@ func TestWithAndWithoutListen(t *testing.T) {
 	}
 }
 
+// TestAnnounce: others learn where a process is, also under the id with which it rejoins.
+func TestAnnounce(t *testing.T) {
+	t.Parallel()
+	url := persistencetest.PostgresURL(t)
+	s := persistencetest.Open(t, url, persistence.Options{})
+	must(t, s.Serve(t.Context()))
+	s.Cluster.Announce(t.Context(), func() cluster.Address { return cluster.Address{URL: "http://10.0.0.5:8080", Certificate: "ab"} })
+	for range 2 {
+		got := persistencetest.Rows(t, url, "SELECT url || ' ' || certificate FROM instances WHERE id = '"+s.Instance()+"'")
+		if diff := cmp.Diff([][]string{{"http://10.0.0.5:8080 ab"}}, got); diff != "" {
+			t.Errorf("the row of the process (-want +got):\n%s", diff)
+		}
+		must(t, s.Cluster.Rejoin(t.Context()))
+	}
+}
+
 // The first watcher of an owner on a process misses nothing, although no other process knows of it.
 func TestFirstWatcherOfAnOwner(t *testing.T) {
 	t.Parallel()

@@ -895,6 +895,10 @@ func (s sqliteQueries) SearchMessages(ctx context.Context, arg pgdb.SearchMessag
 	return database.Rows(r, err, func(r sqlitedb.SearchMessagesRow) pgdb.SearchMessagesRow { return pgdb.SearchMessagesRow(r) })
 }
 
+func (s sqliteQueries) SetInstanceAddress(ctx context.Context, uRL string, certificate string, iD string) error {
+	return s.q.SetInstanceAddress(ctx, uRL, certificate, iD)
+}
+
 func (s sqliteQueries) SetThreadAssistant(ctx context.Context, arg pgdb.SetThreadAssistantParams) (pgdb.Thread, error) {
 	r, err := s.q.SetThreadAssistant(ctx, sqlitedb.SetThreadAssistantParams(arg))
 	return pgdb.Thread(r), err

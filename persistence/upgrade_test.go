@@ -96,7 +96,8 @@ func TestUpgradeOfAssistants(t *testing.T) {
 			for _, drop := range []string{
 				"DROP INDEX threads_assistant", "DROP INDEX calls_assistant", "DROP INDEX assistants_shared_by_age", "DROP INDEX hook_deliveries_by_size",
 				"ALTER TABLE threads DROP COLUMN assistant_owner", "ALTER TABLE calls DROP COLUMN assistant_owner",
-				"ALTER TABLE hook_deliveries DROP COLUMN size", "ALTER TABLE responses DROP COLUMN estimated", "ALTER TABLE assistants DROP COLUMN shared_at", "DELETE FROM goose_db_version WHERE version_id >= 41",
+				"ALTER TABLE hook_deliveries DROP COLUMN size", "ALTER TABLE responses DROP COLUMN estimated", "ALTER TABLE assistants DROP COLUMN shared_at",
+				"ALTER TABLE instances DROP COLUMN url", "ALTER TABLE instances DROP COLUMN certificate", "DELETE FROM goose_db_version WHERE version_id >= 41",
 			} {
 				step(drop)
 			}

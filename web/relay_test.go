@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/bridge"
+	"voicebridge/persistence/cluster"
 )
 
 // relayedTo is a bundle whose calls are all with another process.
@@ -22,7 +23,7 @@ func relayedTo(t *testing.T, other *httptest.Server, gone func() bool) (url stri
 	t.Cleanup(other.Close)
 	b := setup(t, tokens)
 	b.calls.mu.Lock()
-	b.calls.way = bridge.Way{Address: bridge.Address{URL: other.URL}, Ticket: "good", Gone: gone}
+	b.calls.way = bridge.Way{Address: cluster.Address{URL: other.URL}, Ticket: "good", Gone: gone}
 	if other.TLS != nil {
 		sum := sha256.Sum256(other.Certificate().Raw)
 		b.calls.way.Certificate = hex.EncodeToString(sum[:])
@@ -124,7 +125,7 @@ func TestRelayRefused(t *testing.T) {
 		other := httptest.NewTLSServer(http.NotFoundHandler())
 		t.Cleanup(other.Close)
 		b.calls.mu.Lock()
-		b.calls.way = bridge.Way{Address: bridge.Address{URL: other.URL, Certificate: strings.Repeat("0", 64)}, Ticket: "good", Gone: never}
+		b.calls.way = bridge.Way{Address: cluster.Address{URL: other.URL, Certificate: strings.Repeat("0", 64)}, Ticket: "good", Gone: never}
 		b.calls.mu.Unlock()
 		address, _ := b.run(t)
 		if _, status := try(t, "ws://"+address); status != http.StatusServiceUnavailable {

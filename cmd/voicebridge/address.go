@@ -8,15 +8,15 @@ import (
 	"net/url"
 	"time"
 
-	"voicebridge/bridge"
+	"voicebridge/persistence/cluster"
 )
 
 // lookUp limits the look-up of the database's host.
 const lookUp = 2 * time.Second
 
 // reachedAt returns where other processes reach this one.
-func (a *app) reachedAt() bridge.Address {
-	out := bridge.Address{URL: a.privateURL}
+func (a *app) reachedAt() cluster.Address {
+	out := cluster.Address{URL: a.privateURL}
 	if a.certificate != nil {
 		out.Certificate = a.certificate.Fingerprint() // which may have been renewed
 	}

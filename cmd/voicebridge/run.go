@@ -158,6 +158,7 @@ func (a *app) listen(ctx context.Context) (err error) {
 		a.ln = tls.NewListener(a.ln, a.certificate.TLS())
 	}
 	a.findPrivateURL(ctx)
+	a.store.Cluster.Announce(ctx, a.reachedAt)
 	return nil
 }
 

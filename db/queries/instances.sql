@@ -6,6 +6,9 @@ VALUES (@id, @host, @process, 0, @started_at, @started_at);
 -- name: Beat :execrows
 UPDATE instances SET beats = beats + 1, beat_at = @beat_at WHERE id = @id AND ended_at IS NULL;
 
+-- name: SetInstanceAddress :exec
+UPDATE instances SET url = @url, certificate = @certificate WHERE id = @id;
+
 -- name: ListInstances :many
 SELECT * FROM instances;
 

@@ -56,6 +56,24 @@ type Cluster struct {
 	members *members
 	asked   *asked
 	serving atomic.Bool
+
+	address   func() Address // nil until others reach the process
+	told      sync.Mutex     // held while the row gets the address
+	announced announcement
+}
+
+// Address is where other processes of the database reach this one's HTTP server.
+type Address struct {
+	URL string // http:// or https:// with a host and a port; empty: nowhere
+	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
+	// the machine's authorities vouch for.
+	Certificate string
+}
+
+// announcement is what the row of an instance says.
+type announcement struct {
+	instance string
+	Address
 }
 
 // New returns the Cluster of a process that does not serve yet.
@@ -125,7 +143,7 @@ func (c *Cluster) Rejoin(ctx context.Context) error {
 		return c.db.Fail("rejoin database", err)
 	}
 	c.members.renew(id)
-	return nil
+	return c.db.Fail("rejoin database", c.announce(ctx))
 }
 
 // Hold keeps others from fencing this instance while a transaction writes.
@@ -145,6 +163,37 @@ func (c *Cluster) Look(ctx context.Context) error {
 	rows, err := c.db.Read().ListInstances(ctx)
 	if err == nil {
 		c.members.look(rows, at)
+	}
+	return err
+}
+
+// Announce tells other processes where they reach this one, now and whenever that changes. While the database is away,
+// they learn it later.
+func (c *Cluster) Announce(ctx context.Context, address func() Address) {
+	c.told.Lock()
+	c.address = address
+	c.told.Unlock()
+	if err := c.announce(ctx); err != nil {
+		c.log.Warn("other processes do not know yet where this one is", "error", err)
+	}
+}
+
+// announce writes the address into the row of this instance unless it is there.
+func (c *Cluster) announce(ctx context.Context) error {
+	c.told.Lock()
+	defer c.told.Unlock()
+	if c.address == nil || !c.db.Shared() {
+		return nil
+	}
+	now := announcement{c.Instance(), c.address()}
+	if now == c.announced {
+		return nil
+	}
+	err := c.db.WriteFenced(ctx, func(q database.Queries) error {
+		return q.SetInstanceAddress(ctx, now.URL, now.Certificate, now.instance)
+	})
+	if err == nil {
+		c.announced = now
 	}
 	return err
 }
@@ -198,7 +247,7 @@ func (c *Cluster) beat(ctx context.Context) error {
 // KeepLooking checks who else is alive, and the clock, until ctx ends. A query that hangs must not hold up heartbeats.
 func (c *Cluster) KeepLooking(ctx context.Context) {
 	c.every(ctx, "checking which other processes are alive", func(ctx context.Context) error {
-		return cmp.Or(c.Look(ctx), c.db.CompareClocks(ctx))
+		return cmp.Or(c.Look(ctx), c.db.CompareClocks(ctx), c.announce(ctx))
 	})
 }
 

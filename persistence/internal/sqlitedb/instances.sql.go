@@ -93,7 +93,7 @@ func (q *Queries) LeaveInstance(ctx context.Context, endedAt *dbtype.Time, iD st
 }
 
 const listInstances = `-- name: ListInstances :many
-SELECT id, host, process, beats, beat_at, started_at, ended_at FROM instances
+SELECT id, host, process, beats, beat_at, started_at, ended_at, url, certificate FROM instances
 `
 
 func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
@@ -113,6 +113,8 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 			&i.BeatAt,
 			&i.StartedAt,
 			&i.EndedAt,
+			&i.URL,
+			&i.Certificate,
 		); err != nil {
 			return nil, err
 		}
@@ -136,4 +138,13 @@ func (q *Queries) LockInstance(ctx context.Context, id string) (int64, error) {
 	var beats int64
 	err := row.Scan(&beats)
 	return beats, err
+}
+
+const setInstanceAddress = `-- name: SetInstanceAddress :exec
+UPDATE instances SET url = ?1, certificate = ?2 WHERE id = ?3
+`
+
+func (q *Queries) SetInstanceAddress(ctx context.Context, uRL string, certificate string, iD string) error {
+	_, err := q.db.ExecContext(ctx, setInstanceAddress, uRL, certificate, iD)
+	return err
 }

@@ -129,13 +129,15 @@ type Image struct {
 }
 
 type Instance struct {
-	ID        string
-	Host      string
-	Process   string
-	Beats     int64
-	BeatAt    dbtype.Time
-	StartedAt dbtype.Time
-	EndedAt   *dbtype.Time
+	ID          string
+	Host        string
+	Process     string
+	Beats       int64
+	BeatAt      dbtype.Time
+	StartedAt   dbtype.Time
+	EndedAt     *dbtype.Time
+	URL         string
+	Certificate string
 }
 
 type McpClient struct {

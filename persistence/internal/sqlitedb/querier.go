@@ -344,6 +344,7 @@ type Querier interface {
 	// threads, first what holds most of the words (a JSON array of words in lower case), then
 	// the latest.
 	SearchMessages(ctx context.Context, arg SearchMessagesParams) ([]SearchMessagesRow, error)
+	SetInstanceAddress(ctx context.Context, uRL string, certificate string, iD string) error
 	SetThreadAssistant(ctx context.Context, arg SetThreadAssistantParams) (Thread, error)
 	// SettleApproval saves the outcome on which the asker has acted, even over an answer
 	// that came too late.
