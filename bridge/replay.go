@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -219,7 +218,7 @@ func (h *history) tool(p *thread.Part) {
 	call := h.callID(p.ToolCallID)
 	h.items = append(h.items,
 		realtime.Item{
-			ID: h.newID(), Type: realtime.ItemFunctionCall, CallID: call, Name: toolName(p), Arguments: arguments,
+			ID: h.newID(), Type: realtime.ItemFunctionCall, CallID: call, Name: toolkit.ModelName(p.ToolName), Arguments: arguments,
 		},
 		realtime.Item{
 			ID: h.newID(), Type: realtime.ItemFunctionCallOutput, CallID: call,
@@ -251,12 +250,6 @@ func fitID(id string) string {
 func hashID(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:maxIDLen/2])
-}
-
-// toolName returns the function's name of a tool part.
-func toolName(p *thread.Part) string {
-	name := cmp.Or(toolkit.CleanName(p.ToolName), "unknown")
-	return name[:min(len(name), toolkit.MaxName)]
 }
 
 // jsonLen returns how many bytes s takes inside a JSON string.

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -130,7 +129,7 @@ func (c *converter) step(s step, m *thread.Message) {
 			p.Input, p.Output = sorted(p.Input), sorted(p.Output)
 		}
 		call := llm.ToolCall{
-			ID: c.callID(p.ToolCallID), Name: toolName(p), Arguments: arguments(p, c.maxOutput),
+			ID: c.callID(p.ToolCallID), Name: toolkit.ModelName(p.ToolName), Arguments: arguments(p, c.maxOutput),
 			Metadata: toolkit.Metadata(p.Raw, c.provider),
 		}
 		answer.ToolCalls = append(answer.ToolCalls, call)
@@ -163,12 +162,6 @@ func (c *converter) callID(saved string) string {
 func hashID(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "call_" + hex.EncodeToString(sum[:12])
-}
-
-// toolName returns the function's name in a form that providers accept.
-func toolName(p *thread.Part) string {
-	name := toolkit.CleanName(p.ToolName)
-	return cmp.Or(name[:min(len(name), 64)], "unknown")
 }
 
 // arguments returns a call's input in a form that providers accept: always a JSON object.

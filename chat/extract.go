@@ -261,7 +261,7 @@ func writeSaid(b *strings.Builder, m *thread.Message) {
 				fmt.Fprintf(b, "%s: %s\n", speakers[m.Role], text)
 			}
 		case p.IsTool():
-			fmt.Fprintf(b, "Tool %s(%s): %s\n", toolName(p), arguments(p, maxToolRead),
+			fmt.Fprintf(b, "Tool %s(%s): %s\n", toolkit.ModelName(p.ToolName), arguments(p, maxToolRead),
 				cutRunes(resultText(p), maxToolRead))
 		}
 	}

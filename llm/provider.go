@@ -44,7 +44,7 @@ type Request struct {
 
 // Tool is a function that the model may call.
 type Tool struct {
-	// Name is unique in a request: [A-Za-z0-9_-], at most 64 characters.
+	// Name is unique in a request: [A-Za-z0-9_-], at most 64 characters, of which the first is a letter.
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	// Parameters is a JSON Schema of type object.

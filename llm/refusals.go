@@ -1,7 +1,6 @@
 package llm
 
 import (
-	"cmp"
 	"errors"
 	"iter"
 	"net/http"
@@ -53,7 +52,6 @@ func (r *Refusals) Stream(
 	req Request, send func(Request, Accepts) iter.Seq2[Delta, error],
 ) iter.Seq2[Delta, error] {
 	return func(yield func(Delta, error) bool) {
-		own := req.rename()
 		accepts := r.Accepts(req.Model)
 		came, lasts := false, true
 		var without []string
@@ -75,9 +73,6 @@ func (r *Refusals) Stream(
 					d.Without = strings.Join(without, ", ")
 				}
 				came = came || d != (Delta{})
-				if d.ToolCall != nil {
-					d.ToolCall.Name = cmp.Or(own[d.ToolCall.Name], d.ToolCall.Name)
-				}
 				if !yield(d, err) {
 					return
 				}

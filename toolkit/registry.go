@@ -3,6 +3,8 @@ package toolkit
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,7 +45,8 @@ type Entry struct {
 // of a registry share it.
 type registered struct {
 	entry  Entry
-	def    Definition      // with parameters that models' APIs accept
+	name   string
+	def    Definition      // with a name and parameters that models' APIs accept
 	schema json.RawMessage // of the arguments; nil: the executor checks them
 }
 
@@ -79,7 +82,7 @@ func (r *Registry) Replace(remove []string, add []Entry) error {
 	defer r.mu.Unlock()
 	added := make(map[string]*registered, len(checked))
 	for _, t := range checked {
-		name := t.def.Name
+		name := t.name
 		taken := added[name]
 		if old := r.tools[name]; taken == nil && old != nil && !slices.Contains(remove, name) {
 			taken = old
@@ -99,7 +102,7 @@ func (r *Registry) Replace(remove []string, add []Entry) error {
 	return nil
 }
 
-// Lookup returns the tool with that name.
+// Lookup returns the tool with that name, which may be that of its definition.
 func (r *Registry) Lookup(name string) (Entry, bool) {
 	t, ok := r.lookup(name)
 	if !ok {
@@ -111,8 +114,15 @@ func (r *Registry) Lookup(name string) (Entry, bool) {
 func (r *Registry) lookup(name string) (*registered, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	t, ok := r.tools[name]
-	return t, ok
+	if t, ok := r.tools[name]; ok {
+		return t, true
+	}
+	for _, t := range r.tools {
+		if t.def.Name == name {
+			return t, true
+		}
+	}
+	return nil, false
 }
 
 // Len returns the number of tools.
@@ -123,7 +133,8 @@ func (r *Registry) Len() int {
 }
 
 // Definitions returns the definitions of the first [MaxOffered] tools for a model, in a stable order
-// (client, app, MCP, then by name), so that a prompt cache sees equal prefixes. Parameters are never empty.
+// (client, app, MCP, then by name), so that a prompt cache sees equal prefixes. Names are as [ModelName] writes them,
+// parameters never empty.
 func (r *Registry) Definitions() []Definition {
 	sorted := r.sorted()
 	sorted = sorted[:min(len(sorted), MaxOffered)]
@@ -178,7 +189,8 @@ func register(e Entry) (*registered, error) {
 	if len(def.Parameters) == 0 {
 		def.Parameters = json.RawMessage(`{"type":"object","properties":{}}`)
 	}
-	t := &registered{entry: e, def: def}
+	t := &registered{entry: e, name: def.Name, def: def}
+	t.def.Name = ModelName(def.Name)
 	t.entry.made = t
 	if e.Unchecked {
 		t.def.Parameters = forModels(def.Parameters)
@@ -228,6 +240,23 @@ func CleanName(name string) string {
 		}
 		return '_'
 	}, name)
+}
+
+// ModelName returns the name of a tool, which need not exist, as every model takes it: Gemini and Kimi refuse a request
+// with one that does not begin with a letter.
+func ModelName(name string) string {
+	clean := cmp.Or(CleanName(name), "unknown")
+	if first := clean[0] | 0x20; first < 'a' || first > 'z' {
+		return MarkedName("t_"+clean, name)
+	}
+	return clean[:min(len(clean), MaxName)]
+}
+
+// MarkedName returns a name with eight hexadecimal digits of the hash of what it stands for, at most [MaxName] long.
+func MarkedName(name, whole string) string {
+	sum := sha256.Sum256([]byte(whole))
+	suffix := "_" + hex.EncodeToString(sum[:4])
+	return name[:min(len(name), MaxName-len(suffix))] + suffix
 }
 
 // NameByte reports whether a tool's name may contain the byte.

@@ -94,6 +94,39 @@ func TestRegistryNamesBothOfOneName(t *testing.T) {
 	}
 }
 
+// TestModelNames has each name begin with a letter for models, be short enough, stay another than all others, and come
+// back as the tool's own.
+func TestModelNames(t *testing.T) {
+	t.Parallel()
+	long := "9" + strings.Repeat("x", MaxName-2)
+	names := []string{"plain", "21st", "_21st", "t_21st", "-21st", "1", "_", long + "x", long + "y", "____tool", ModelName("0")}
+	r := NewRegistry()
+	for _, n := range names {
+		mustAdd(t, r, Entry{Tool: named(n), Executor: ExecutorApp})
+	}
+	got := map[string]bool{}
+	for _, d := range r.Definitions() {
+		v := r.Invoke("", Call{Name: d.Name}, 0, time.Time{})
+		if c := d.Name[0] | 0x20; c < 'a' || c > 'z' || CheckName(d.Name) != nil || ModelName(v.Call.Name) != d.Name && v.Call.Name != d.Name {
+			t.Errorf("%q is sent as %q", v.Call.Name, d.Name)
+		}
+		got[v.Call.Name] = true
+		if again := NewRouter(r, RouterConfig{}).Call(t.Context(), Call{Name: d.Name}, nil); again.Failed() {
+			t.Errorf("%q: %+v", d.Name, again)
+		}
+	}
+	for _, n := range names {
+		if !got[n] {
+			t.Errorf("%q does not come back: %v", n, got)
+		}
+	}
+	for of, want := range map[string]string{"": "unknown", "a b": "a_b", "日": MarkedName("t__", "日"), strings.Repeat("a", 99): strings.Repeat("a", MaxName)} {
+		if is := ModelName(of); is != want {
+			t.Errorf("%q becomes %q, want %q", of, is, want)
+		}
+	}
+}
+
 func TestRegistryOrderIsStable(t *testing.T) {
 	t.Parallel()
 	r := NewRegistry()

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -236,25 +235,28 @@ const separator = "__"
 
 // exposedName returns the name under which models know a server's tool: server__tool, with each
 // invalid character replaced by _, and at most 64 long. A name that is too long is cut and marked
-// with a hash of the whole name; so is a name that could also arise from another server and tool.
+// with a hash of the whole name; so is a name that could also arise from another server and tool, as those of servers
+// whose names are in other scripts, of which nothing is left but _.
 func exposedName(server, tool string) string {
 	prefix := toolkit.CleanName(server)
 	name := prefix + separator + toolkit.CleanName(tool)
 	// With such a prefix "a__b" + "c" and "a" + "b__c", or "a_" + "b" and "a" + "_b", are one name.
-	// The configuration guarantees that no two servers have the same prefix.
-	ambiguous := strings.Contains(prefix, separator) || strings.HasSuffix(prefix, "_")
+	// The configuration guarantees that no two other servers have the same prefix.
+	ambiguous := strings.Contains(prefix, separator) || strings.HasSuffix(prefix, "_") || isForeign(server)
 	if len(name) > toolkit.MaxName || ambiguous {
 		return hashedName(server, tool)
 	}
 	return name
 }
 
+// isForeign reports whether a server's name has letters of which its tools' names have nothing.
+func isForeign(server string) bool {
+	return strings.ContainsFunc(server, func(r rune) bool { return r >= utf8.RuneSelf })
+}
+
 // hashedName returns the name with eight hexadecimal digits of the hash of server and tool.
 func hashedName(server, tool string) string {
-	sum := sha256.Sum256([]byte(server + "\x00" + tool))
-	suffix := "_" + hex.EncodeToString(sum[:4])
-	name := toolkit.CleanName(server) + separator + toolkit.CleanName(tool)
-	return name[:min(len(name), toolkit.MaxName-len(suffix))] + suffix
+	return toolkit.MarkedName(toolkit.CleanName(server)+separator+toolkit.CleanName(tool), server+"\x00"+tool)
 }
 
 // exposedNames returns the exposed name of each tool of a server. If two tools would have the same

@@ -87,6 +87,9 @@ func (w Whole) Of(r Route) realtime.Settings {
 func definitions(r *toolkit.Registry) []realtime.Tool {
 	tools := []realtime.Tool{}
 	for _, d := range r.Definitions() {
+		if e, _ := r.Lookup(d.Name); e.Executor == toolkit.ExecutorClient {
+			d.Name = e.Tool.Definition().Name // the client reads the call as it comes
+		}
 		tools = append(tools,
 			realtime.Tool{Type: "function", Name: d.Name, Description: d.Description, Parameters: d.Parameters})
 	}

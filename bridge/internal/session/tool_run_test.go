@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"voicebridge/toolkit"
+	"voicebridge/toolkit/charts"
 )
 
 // TestLargeArguments has a call whose arguments do not fit into one event for the browser: it learns
@@ -39,6 +40,49 @@ func TestLargeArguments(t *testing.T) {
 		if strings.Contains(line, long) || !strings.Contains(line, `"input_omitted":true`) {
 			t.Errorf("the browser was told %.300s", line)
 		}
+	}
+}
+
+// renamed is a tool under another name.
+type renamed struct {
+	toolkit.Tool
+
+	name string
+}
+
+func (r renamed) Definition() toolkit.Definition {
+	d := r.Tool.Definition()
+	d.Name = r.name
+	return d
+}
+
+// TestNamesThatBeginWithADigit has the model know a server's tool under a name that every vendor takes, and all others under
+// its own. A client's tool keeps the name by which the client knows its calls.
+func TestNamesThatBeginWithADigit(t *testing.T) {
+	t.Parallel()
+	const own, clients = "21st-magic__logo", "1c_read"
+	c := newScripted(t, "")
+	c.reduce(NewTools{Entries: []toolkit.Entry{{Tool: renamed{charts.Tools()[0], own}, Executor: toolkit.ExecutorMCP, Server: "21st-magic"}}})
+	call := func(n int, name string) string {
+		return fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r1","item":{"id":"i%d","type":"function_call","status":"completed","call_id":"c%d","name":%q,"arguments":"{}"}}`, n, n, name)
+	}
+	for _, line := range []string{
+		`br {"type":"session.update","session":{"type":"realtime","tools":[{"type":"function","name":"` + clients + `","parameters":{"type":"object","properties":{}}}]}}`,
+		`up {"type":"session.created","session":{"type":"realtime"}}`,
+		`up {"type":"session.updated","session":{"type":"realtime","tools":[{"type":"function","name":"` + clients + `"},{"type":"function","name":"` + toolkit.ModelName(own) + `"}]}}`,
+		`up {"type":"response.created","response":{"id":"r1","status":"in_progress"}}`,
+		call(1, toolkit.ModelName(own)), call(2, clients),
+	} {
+		c.play(line)
+	}
+	out := c.out.String()
+	for _, want := range []string{`"tools":["` + clients + `","cancel_running_tools","` + toolkit.ModelName(own) + `"]`, "run c1 " + own + " ", "run c2 " + clients + " ", `"tools":["` + clients + `"]`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+	if n := strings.Count(out, toolkit.ModelName(own)); n != 1 {
+		t.Errorf("the model's name is told %d times in\n%s", n, out)
 	}
 }
 
