@@ -52,7 +52,7 @@ type Server struct {
 	// Type is TypeStdio, TypeHTTP or TypeSSE.
 	Type string `json:"type"`
 	// Command, Args, Env and Cwd start a server of TypeStdio. The child gets PATH, HOME, LANG and
-	// TMPDIR of this process and Env, nothing else.
+	// TMPDIR of this process, VOICEBRIDGE_PROCESS and Env, nothing else.
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"`

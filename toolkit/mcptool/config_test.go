@@ -25,14 +25,22 @@ func TestParseConfig(t *testing.T) {
 		"files":{"command":"npx","args":["-y","server","${EMPTY}","$HOME","${EMPTY:-d}"],"env":{"A":"${TOKEN}","B":"${NONE:-a:-b}","C":"${NONE:-}","D":"$TOKEN","E":"${env:TOKEN}${a b}"},"cwd":"/tmp","timeout":2.5,"allowedTools":["read"]},
 		"web":{"url":"https://${HOST}/mcp","headers":{"Authorization":"Bearer ${TOKEN}"},"timeout":"1m"},
 		"old":{"type":"sse","url":"http://localhost:1/sse"},
-		"off":{"command":"${MISSING}","disabled":true}}}`), env)
+		"odd":{"command":"x","args":["-p",80,true],"env":{"A":8080,"B":false,"C":1e3,"D":null},"timeout":"90"},
+		"nil":{"command":"x","args":null,"env":null,"headers":null,"timeout":null,"allowedTools":null,"oauth":null},
+		"погода":{"command":"x"},"музыка":{"command":"x"},"天":{"command":"x"},"_":{"command":"x"},"`+strings.Repeat("気", 64)+`":{"command":"x"},
+		"files ":{"disabled":true},"files_":{"command":"x"},
+		"off":{"command":["${MISSING}"],"args":"x","timeout":{},"httpUrl":7,"type":"pigeon","env":{"A=":1},"disabled":true}}}`), env)
 	must(t, err)
+	plain := Server{Type: TypeStdio, Command: "x"}
 	want := Config{Servers: map[string]Server{
 		"files": {Type: TypeStdio, Command: "npx", Args: []string{"-y", "server", "", "$HOME", "d"},
 			Env: map[string]string{"A": "secret", "B": "a:-b", "C": "", "D": "$TOKEN", "E": "secret${a b}"}, Cwd: "/tmp", Timeout: 2500 * time.Millisecond, AllowedTools: []string{"read"}},
 		"web": {Type: TypeHTTP, URL: "https://example.com/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}, Timeout: time.Minute},
 		"old": {Type: TypeSSE, URL: "http://localhost:1/sse"},
-		"off": {Command: "${MISSING}", Disabled: true},
+		"odd": {Type: TypeStdio, Command: "x", Args: []string{"-p", "80", "true"}, Env: map[string]string{"A": "8080", "B": "false", "C": "1e3", "D": ""}, Timeout: 90 * time.Second},
+		"nil": plain, "погода": plain, "музыка": plain, "天": plain, "_": plain, strings.Repeat("気", 64): plain,
+		"files ": {Disabled: true}, "files_": plain,
+		"off": {Disabled: true},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -48,7 +56,7 @@ func TestUnknownKeys(t *testing.T) {
 	must(t, err)
 	want := Config{
 		Servers: map[string]Server{
-			"a": {Type: TypeStdio, Command: "npx", Env: map[string]string{"H": "h.org"}}, "off": {Command: "${MISSING}", Disabled: true},
+			"a": {Type: TypeStdio, Command: "npx", Env: map[string]string{"H": "h.org"}}, "off": {Disabled: true},
 		},
 		Warnings: []string{
 			`the key "globalShortcut" is unknown and has no effect`, `server "a": the key "alwaysAllow" is unknown and has no effect`,
@@ -108,8 +116,8 @@ func TestParseConfigRefuses(t *testing.T) {
 		"timeout of huge":       {server(`{"command":"x","timeout":1e300}`), "timeout"},
 		"timeout of nonsense":   {server(`{"command":"x","timeout":"soon"}`), "timeout"},
 		"timeout of wrong kind": {server(`{"command":"x","timeout":[]}`), "timeout"},
-		"empty name":            {`{"servers":{"":{"command":"x"}}}`, "1 to 64 bytes"},
-		"long name":             {`{"servers":{"` + strings.Repeat("n", 65) + `":{"command":"x"}}}`, "1 to 64 bytes"},
+		"empty name":            {`{"servers":{"":{"command":"x"}}}`, "1 to 64 characters"},
+		"long name":             {`{"servers":{"` + strings.Repeat("n", 65) + `":{"command":"x"}}}`, "1 to 64 characters"},
 		"too many servers":      {`{"servers":{` + strings.Join(many, ",") + `}}`, "33 servers"},
 		"too many args":         {server(`{"command":"x","args":["` + strings.Repeat(`","`, 300) + `"]}`), "256 entries"},
 		"long value":            {server(`{"command":"x","env":{"A":"` + strings.Repeat("x", maxValue+1) + `"}}`), `"A"`},
@@ -197,6 +205,7 @@ func TestExposedNames(t *testing.T) {
 	// Pairs that would look alike if they were simply joined.
 	for _, pair := range [][4]string{
 		{"a", "b__c", "a__b", "c"}, {"a_", "b", "a", "_b"}, {"s", long + "1", "s", long + "2"}, {"a__", "x", "a", "__x"},
+		{"погода", "x", "музыка", "x"}, {"天x", "x", "地x", "x"}, {"天", "x", "_", "x"}, {"天x", "x", "_x", "x"},
 	} {
 		one, two := exposedName(pair[0], pair[1]), exposedName(pair[2], pair[3])
 		if one == two || toolkit.CheckName(one) != nil || toolkit.CheckName(two) != nil {

@@ -9,8 +9,10 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"voicebridge/toolkit"
 )
@@ -19,12 +21,27 @@ import (
 type entry struct {
 	Server
 
-	Timeout json.RawMessage `json:"timeout"`
+	Args    []scalar          `json:"args"`
+	Env     map[string]scalar `json:"env"`
+	Headers map[string]scalar `json:"headers"`
+	Timeout json.RawMessage   `json:"timeout"`
 	OAuth   struct {
 		ClientID     string   `json:"clientId"`
 		ClientSecret string   `json:"clientSecret"`
 		Scopes       []string `json:"scopes"`
 	} `json:"oauth"`
+}
+
+// scalar is a text, or a number or a boolean as it is written: files of VS Code have those in env.
+type scalar string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *scalar) UnmarshalJSON(raw []byte) error {
+	if strings.IndexByte(`"[{n`, raw[0]) < 0 {
+		*t = scalar(raw)
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(t))
 }
 
 // serverKeys are a server's keys, matched exactly: encoding/json alone would also accept "Command".
@@ -100,12 +117,15 @@ func parseConfig(data []byte, env lookup) (config Config, err error) {
 		if err != nil {
 			problems = append(problems, fmt.Errorf("server %q: %w", name, err))
 		}
+		config.Servers[name] = server
+		if server.Disabled || isForeign(name) {
+			continue
+		}
 		if other, ok := prefixes[toolkit.CleanName(name)]; ok {
 			problems = append(problems,
 				fmt.Errorf("servers %q and %q: their tools would have the same names", other, name))
 		}
 		prefixes[toolkit.CleanName(name)] = name
-		config.Servers[name] = server
 	}
 	if len(problems) > 0 {
 		return Config{}, errors.Join(problems...)
@@ -118,12 +138,15 @@ func unknownKey(key string) string {
 }
 
 func parseServer(name string, data []byte, env lookup) (s Server, warnings []string, err error) {
-	if name == "" || len(name) > maxServerName {
-		return s, nil, fmt.Errorf("the name must have 1 to %d bytes", maxServerName)
-	}
 	keys, err := objectOf(data)
 	if err != nil {
 		return s, nil, err
+	}
+	if string(keys["disabled"]) == "true" {
+		return Server{Disabled: true}, nil, nil // the rest may be of another program, or need what is not there
+	}
+	if n := utf8.RuneCountInString(name); n == 0 || n > maxServerName {
+		return s, nil, fmt.Errorf("the name must have 1 to %d characters", maxServerName)
 	}
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if ours := foreignKeys[key]; ours != "" {
@@ -139,6 +162,10 @@ func parseServer(name string, data []byte, env lookup) (s Server, warnings []str
 		return s, nil, err
 	}
 	s = e.Server
+	for _, arg := range e.Args {
+		s.Args = append(s.Args, string(arg))
+	}
+	s.Env, s.Headers = texts(e.Env), texts(e.Headers)
 	s.ClientID, s.ClientSecret = e.OAuth.ClientID, e.OAuth.ClientSecret
 	s.Scopes = e.OAuth.Scopes
 	for _, n := range []int{
@@ -151,27 +178,32 @@ func parseServer(name string, data []byte, env lookup) (s Server, warnings []str
 	if s.Timeout, err = parseTimeout(e.Timeout); err != nil {
 		return s, nil, err
 	}
-	if s.Disabled {
-		return s, warnings, nil // it may need what is not there
-	}
 	if err := s.expand(env); err != nil {
 		return s, nil, err
 	}
 	return s, warnings, s.validate()
 }
 
-// parseTimeout reads a number of seconds, or a text such as "1m30s".
+func texts(of map[string]scalar) map[string]string {
+	if of == nil {
+		return nil
+	}
+	out := make(map[string]string, len(of))
+	for key, value := range of {
+		out[key] = string(value)
+	}
+	return out
+}
+
+// parseTimeout reads a number of seconds, which may be a text, or a text such as "1m30s".
 func parseTimeout(raw json.RawMessage) (time.Duration, error) {
-	var seconds float64
-	var text string
-	timeout := time.Duration(-1)
-	switch {
-	case raw == nil:
+	if raw == nil || string(raw) == "null" {
 		return 0, nil
-	case json.Unmarshal(raw, &seconds) == nil && seconds <= maxTimeout.Seconds():
+	}
+	said := strings.Trim(string(raw), `"`)
+	timeout, _ := time.ParseDuration(said)
+	if seconds, err := strconv.ParseFloat(said, 64); err == nil && seconds <= maxTimeout.Seconds() {
 		timeout = time.Duration(seconds * float64(time.Second))
-	case json.Unmarshal(raw, &text) == nil:
-		timeout, _ = time.ParseDuration(text)
 	}
 	if timeout <= 0 || timeout > maxTimeout {
 		return 0, fmt.Errorf(`timeout must be a number of seconds or a text such as "30s", and %v at most`, maxTimeout)

@@ -177,7 +177,7 @@ func (f *family) begin(owner string, before *member) *member {
 	config := f.config
 	if f.config.PerOwner {
 		options.ConnectTimeout = max(options.ConnectTimeout, f.patience()) // npx may have to fetch it first
-		config.Cwd = filepath.Join(options.Folder, toolkit.CleanName(f.name), folderOf(owner))
+		config.Cwd = f.folder(owner)
 		config.Env = maps.Clone(config.Env)
 		if config.Env == nil {
 			config.Env = map[string]string{}
@@ -362,7 +362,7 @@ func (f *family) forget(ctx context.Context, owner string) (had bool, err error)
 		}
 	}
 	if f.config.PerOwner {
-		folder := filepath.Join(f.options.Folder, toolkit.CleanName(f.name), folderOf(owner))
+		folder := f.folder(owner)
 		if _, err := os.Stat(folder); err == nil {
 			had = true
 		}
@@ -385,6 +385,15 @@ func (f *family) forget(ctx context.Context, owner string) (had bool, err error)
 	}
 	f.options.Changed()
 	return had || granted, err
+}
+
+// folder returns the path of an owner's folder, which no other server has.
+func (f *family) folder(owner string) string {
+	name := toolkit.CleanName(f.name)
+	if isForeign(f.name) {
+		name = folderOf(f.name)
+	}
+	return filepath.Join(f.options.Folder, name, folderOf(owner))
 }
 
 // folderOf returns the name of an owner's folder: readable, without what has a meaning in paths, and no other owner's.
