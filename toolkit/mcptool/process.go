@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -39,6 +40,9 @@ type process struct {
 // inherited are the only variables of this process that a child gets: others contain secrets.
 var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR"}
 
+// markVariable marks a child and what it starts.
+const markVariable = "VOICEBRIDGE_PROCESS"
+
 func environment(own map[string]string) []string {
 	var env []string
 	for _, key := range inherited {
@@ -71,7 +75,8 @@ func (p *process) connect() (mcp.Transport, error) {
 	p.cmd = exec.CommandContext(context.Background(), commandIn(p.config.Env["PATH"], p.config.Command),
 		p.config.Args...)
 	p.cmd.Dir = p.config.Cwd
-	p.cmd.Env = environment(p.config.Env)
+	mark := markVariable + "=" + rand.Text()
+	p.cmd.Env = append(environment(p.config.Env), mark)
 	p.cmd.Stderr = &lineLog{secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stderr", attrs...) }}
 	p.cmd.WaitDelay = time.Second // a grandchild may hold stderr open
 	ownGroup(p.cmd)
@@ -93,7 +98,7 @@ func (p *process) connect() (mcp.Transport, error) {
 	}
 	p.stdin, p.stdout = stdin, stdout
 	p.exited, p.cleared = make(chan struct{}), make(chan struct{})
-	p.release = guard(p.cmd, environment(nil))
+	p.release = guard(p.cmd, mark, environment(nil))
 	go p.wait()
 	other := &lineLog{
 		secrets: p.secrets, log: func(attrs ...any) { p.log.Info("MCP server stdout, not a message", attrs...) },

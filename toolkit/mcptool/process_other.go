@@ -10,4 +10,4 @@ func terminateGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
-func guard(*exec.Cmd, []string) (release func()) { return func() {} }
+func guard(*exec.Cmd, string, []string) (release func()) { return func() {} }

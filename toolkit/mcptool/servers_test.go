@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -280,7 +281,7 @@ func TestChildEnvironment(t *testing.T) {
 	}
 	slices.Sort(keys)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return k == "TMPDIR" || k == "PWD" || k == "GOCOVERDIR" })
-	if diff := cmp.Diff([]string{"HOME", "LANG", roleVariable, "PATH", "TOKEN"}, keys); diff != "" {
+	if diff := cmp.Diff([]string{"HOME", "LANG", roleVariable, "PATH", "TOKEN", markVariable}, keys); diff != "" {
 		t.Error(diff)
 	}
 	if got.StructuredContent.Cwd != directory {
@@ -530,10 +531,25 @@ func namedPipe(t *testing.T) string {
 	return pipe
 }
 
-func TestGrandchildrenEndToo(t *testing.T) {
+// inSessions runs a test with a grandchild in its parent's session and, where that is promised, in one of its own.
+func inSessions(t *testing.T, test func(t *testing.T, session string)) {
 	t.Parallel()
+	for _, session := range []string{"", "own"} {
+		if _, err := exec.LookPath("setsid"); session != "" && (err != nil || runtime.GOOS != "linux") {
+			continue
+		}
+		t.Run("session "+session, func(t *testing.T) {
+			t.Parallel()
+			test(t, session)
+		})
+	}
+}
+
+func TestGrandchildrenEndToo(t *testing.T) { inSessions(t, testGrandchild) }
+
+func testGrandchild(t *testing.T, session string) {
 	pipe := namedPipe(t)
-	s, err := Open(Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe})}}, Options{})
+	s, err := Open(Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": pipe, "SESSION": session})}}, Options{})
 	must(t, err)
 	running := make(chan struct{})
 	go func() {
@@ -614,11 +630,12 @@ func TestOwnPath(t *testing.T) {
 
 // TestKilledProgram kills a program with a server, which ends with it, and so does what the server has
 // started.
-func TestKilledProgram(t *testing.T) {
-	t.Parallel()
+func TestKilledProgram(t *testing.T) { inSessions(t, testKilledProgram) }
+
+func testKilledProgram(t *testing.T, session string) {
 	pipe := namedPipe(t)
 	program := exec.Command(os.Args[0])
-	program.Env = []string{roleVariable + "=program", "PIPE=" + pipe, "PATH=" + os.Getenv("PATH")}
+	program.Env = []string{roleVariable + "=program", "PIPE=" + pipe, "SESSION=" + session, "PATH=" + os.Getenv("PATH")}
 	must(t, program.Start())
 	reader, err := os.Open(pipe) // opens once the grandchild has opened its end
 	must(t, err)

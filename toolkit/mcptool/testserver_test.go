@@ -30,14 +30,18 @@ func TestMain(m *testing.M) {
 	case "stubborn": // neither reads nor ends by itself
 		serveStubborn()
 	case "parent": // a server whose child holds stdout and stderr open, and the pipe of the test
-		child := exec.Command("sh", "-c", `trap "" TERM; exec sleep 600 3>"$PIPE"`)
+		args := []string{"sh", "-c", `trap "" TERM; exec sleep 600 3>"$PIPE"`}
+		if os.Getenv("SESSION") != "" {
+			args = append([]string{"setsid", "--fork"}, args...)
+		}
+		child := exec.Command(args[0], args[1:]...)
 		child.Stdout, child.Stderr = os.Stdout, os.Stderr
 		if err := child.Start(); err != nil {
 			panic(err)
 		}
 		serveStdio()
 	case "program": // one like ours, with such a server
-		servers := Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": os.Getenv("PIPE")})}}
+		servers := Config{Servers: map[string]Server{"s": stdio("parent", map[string]string{"PIPE": os.Getenv("PIPE"), "SESSION": os.Getenv("SESSION")})}}
 		s, err := Open(servers, Options{ConnectTimeout: time.Hour})
 		if err != nil {
 			panic(err)
