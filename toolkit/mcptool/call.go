@@ -1,6 +1,7 @@
 package mcptool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -176,9 +177,13 @@ func details(err error) string {
 	if !ok || len(e.Data) == 0 || string(e.Data) == "null" {
 		return ""
 	}
-	var text string
-	if json.Unmarshal(e.Data, &text) != nil {
-		text = string(e.Data)
+	var data any
+	d := json.NewDecoder(bytes.NewReader(e.Data))
+	d.UseNumber()
+	_ = d.Decode(&data) // it is JSON
+	text, ok := data.(string)
+	if !ok {
+		text = string(toolkit.Encode(data)) // without escapes, which addresses of PHP's and Go's servers have
 	}
 	return " (" + strings.ToValidUTF8(text, "\uFFFD") + ")"
 }

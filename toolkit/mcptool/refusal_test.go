@@ -65,6 +65,7 @@ func TestRefusals(t *testing.T) {
 		"a number":               {200, "application/json", "7", "its answer is no message of MCP"},
 		"an error of nobody":     {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`, "refused the call: calling \"tools/call\": Parse error"},
 		"an error with details":  {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"Invalid params","data":{"field":"date"}}}`, `Invalid params ({"field":"date"})`},
+		"an address, escaped":    {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32042,"message":"Consent","data":{"url":"https:\/\/h.org\/c?a=1\u0026n=12345678901234567890"}}}`, `Consent ({"url":"https://h.org/c?a=1&n=12345678901234567890"})`},
 		"details as a text":      {200, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No","data":"locked until noon"}}`, `No (locked until noon)`},
 		"too deep":               {200, "application/json", strings.Repeat("[", 2000), "its answer nests deeper than 200 levels"},
 		"too many values":        {200, "application/json", "[" + strings.Repeat("0,", toolkit.MaxValues), "its answer has more than 200000 values"},
