@@ -236,6 +236,9 @@ func (c *Config) ask(
 		if err != nil {
 			return "", err
 		}
+		if d.Unsaid {
+			answer.Reset()
+		}
 		if answer.Len() < limit {
 			answer.WriteString(d.Text)
 		}

@@ -105,6 +105,21 @@ func (d *draft) think(text string) {
 	}
 }
 
+// unsay makes reasoning of the step's text, which has been shown as text already.
+func (d *draft) unsay() {
+	d.endBlock()
+	for i := len(d.msg.Parts) - 1; d.msg.Parts[i].Type != "step-start"; i-- {
+		if p := &d.msg.Parts[i]; p.Type == thread.PartText {
+			d.size -= len(p.Text)
+			kept := toolkit.Head(p.Text, max(0, maxReasoning-d.thought))
+			d.thought += len(p.Text)
+			*p = reasoningPart(kept)
+		}
+	}
+	d.published = len(d.msg.Text())
+	d.save()
+}
+
 // grow adds text to the last part, or begins one.
 func (d *draft) grow(reasoning bool, text string) {
 	if d.blockID != "" && d.reasoning != reasoning {

@@ -18,7 +18,7 @@ type mirror struct {
 	message string // the id of the assistant's
 	send    func(Event)
 
-	// sent says what was sent: of a text how many bytes, of anything else 1.
+	// sent says what was sent: of a text how many bytes, by its place, as it may become reasoning; of anything else 1.
 	sent   map[string]int
 	nonces map[string]string // of the questions about calls, by the call's id
 	open   []thread.Part     // the calls without a result
@@ -60,8 +60,8 @@ func (r *mirror) take(m thread.Message) {
 			}
 			id := fmt.Sprint(p.Type, "-", texts[p.Type])
 			r.once("begin "+id, Event{Type: events[0], TextID: id})
-			if sent := r.sent[id]; len(text) > sent {
-				r.sent[id] = len(text)
+			if sent := r.sent[at+id]; len(text) > sent {
+				r.sent[at+id] = len(text)
 				r.send(Event{Type: events[1], MessageID: r.message, TextID: id, Delta: text[sent:]})
 			}
 			if finished || i < len(m.Parts)-1 {

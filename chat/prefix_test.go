@@ -158,6 +158,27 @@ func TestImages(t *testing.T) {
 	})
 }
 
+// TestUnsaid has text turn out to be thoughts: it is saved as such, while what was said in earlier steps and comes later
+// stays text.
+func TestUnsaid(t *testing.T) {
+	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
+		provider := deltas(
+			append([]llm.Delta{{Text: "Look: "}}, calls("a", "echo", "{}")...),
+			append([]llm.Delta{{Text: "I th"}, {Text: "ink"}, {Reasoning: ".", Unsaid: true}}, says("Done", ".")...))
+		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+		b.wait(b.turn(chat.TurnRequest{Text: "Go"}))
+		m := b.messages()[1]
+		var parts []string
+		for _, p := range m.Parts {
+			parts = append(parts, p.Type+" "+p.Text)
+		}
+		want := []string{"step-start ", "text Look: ", "tool-echo ", "step-start ", "reasoning ", "reasoning ", "text Done."}
+		if diff := cmp.Diff(want, parts); diff != "" || !strings.Contains(string(m.Parts[4].Raw), "I think") {
+			t.Errorf("parts (-want +got):\n%s%s", diff, m.Parts[4].Raw)
+		}
+	})
+}
+
 // TestReasoning saves what the model thinks as a part, and does not send it back.
 func TestReasoning(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {

@@ -254,6 +254,9 @@ func (a *answer) take(d llm.Delta) error {
 	if d.Text != "" || d.Reasoning != "" || d.ToolCall != nil {
 		a.arrived()
 	}
+	if d.Unsaid {
+		a.s.draft.unsay()
+	}
 	if d.Reasoning != "" {
 		a.s.draft.think(d.Reasoning)
 	}

@@ -30,6 +30,9 @@ type Accepts struct {
 	QuietWithTools bool
 	// NewLimit means that it knows the limit of an answer as max_completion_tokens only, also on compatible servers.
 	NewLimit bool
+	// ThinksUnasked means that its answers begin within its thoughts, as the opening tag stands in its prompt, unless the
+	// server separates them.
+	ThinksUnasked bool
 	// ContextTokens is how long a conversation may be; 0 if that is not known.
 	ContextTokens int
 }

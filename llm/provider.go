@@ -118,6 +118,8 @@ type Delta struct {
 	// Reasoning is the next piece of what the model thinks before it answers, if the provider sends
 	// that.
 	Reasoning string
+	// Unsaid means that all text of the answer so far was reasoning, too, as only shows now.
+	Unsaid bool
 	// ToolCall is a complete call.
 	ToolCall *ToolCall
 	// Usage is set when the provider has counted tokens; the last one counts.

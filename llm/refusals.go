@@ -73,6 +73,10 @@ func (r *Refusals) Stream(
 					d.Without = strings.Join(without, ", ")
 				}
 				came = came || d != (Delta{})
+				if d.Unsaid {
+					accepts.ThinksUnasked = true
+					r.learn(req.Model, accepts)
+				}
 				if !yield(d, err) {
 					return
 				}

@@ -137,3 +137,22 @@ func TestRefusalsEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestThoughtsAreKnown has a model begin within its thoughts, which later requests know.
+func TestThoughtsAreKnown(t *testing.T) {
+	t.Parallel()
+	var r llm.Refusals
+	var known []bool
+	for range 2 {
+		for range r.Stream(full(), func(_ llm.Request, a llm.Accepts) iter.Seq2[llm.Delta, error] {
+			known = append(known, a.ThinksUnasked)
+			return func(yield func(llm.Delta, error) bool) {
+				_ = yield(llm.Delta{Text: "I think"}, nil) && yield(llm.Delta{Unsaid: !a.ThinksUnasked}, nil)
+			}
+		}) {
+		}
+	}
+	if fmt.Sprint(known) != "[false true]" {
+		t.Errorf("known before each request: %v", known)
+	}
+}

@@ -55,6 +55,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 	}
 	var out []llm.Delta
 	if l.Message.Thinking != "" {
+		a.text.Apart = true
 		out = append(out, llm.Delta{Reasoning: l.Message.Thinking})
 	}
 	if l.Message.Content != "" {
@@ -79,5 +80,5 @@ func (a *answer) End() []llm.Delta {
 	if raw, err := json.Marshal(a.last.counts); err == nil && a.last.counts != (counts{}) {
 		usage = &llm.Usage{InputTokens: a.last.PromptEvalCount, OutputTokens: a.last.EvalCount, Raw: raw}
 	}
-	return append(a.text.Rest(), wire.End(a.calls, usage, early)...)
+	return append(a.text.Rest(early != ""), wire.End(a.calls, usage, early)...)
 }

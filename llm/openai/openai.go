@@ -105,7 +105,9 @@ func (p *Provider) stream(ctx context.Context, req llm.Request, accepts llm.Acce
 	}
 	accepts.NoStreamOptions = accepts.NoStreamOptions || strings.Contains(p.config.BaseURL, "//"+mistralHost)
 	return p.client.Stream(ctx, p.config.BaseURL+"/chat/completions", header,
-		request(req, p.config.Compatible, accepts), &answer{tags: p.config.Compatible})
+		request(req, p.config.Compatible, accepts), &answer{
+			tags: p.config.Compatible, text: wire.Thoughts{Within: accepts.ThinksUnasked},
+		})
 }
 
 // mistralHost is Mistral's own server, which refuses stream_options; its answers always have a usage.
@@ -131,6 +133,10 @@ var models = []llm.Rule{
 		Accepts: llm.Accepts{Images: images, NoTemperature: true, NoTopP: true, NewLimit: true},
 	},
 	{Models: []string{"gpt-3*", "gpt-4*", "chatgpt-4*"}, Accepts: llm.Accepts{Images: images, NoReasoning: true}},
+	{ // https://huggingface.co/Qwen/Qwen3-30B-A3B-Thinking-2507, the templates of QwQ and DeepSeek-R1
+		Models:  []string{"qwen3*thinking*", "qwq*", "deepseek-r1*"},
+		Accepts: llm.Accepts{Images: images, ThinksUnasked: true},
+	},
 	{Models: []string{"*"}, Accepts: llm.Accepts{Images: images}},
 }
 

@@ -119,6 +119,7 @@ func (a *answer) Event(raw json.RawMessage) ([]llm.Delta, *wire.Problem) {
 func (a *answer) read(w words) (out []llm.Delta) {
 	a.think.WriteString(w.ReasoningContent)
 	if thought := w.Reasoning + w.ReasoningContent + w.Content.thought; thought != "" {
+		a.text.Apart = true
 		out = append(out, llm.Delta{Reasoning: thought})
 	}
 	if text := w.Content.text + w.Refusal; text != "" && a.tags {
@@ -165,7 +166,7 @@ func (a *answer) End() []llm.Delta {
 	if len(calls) > 0 {
 		calls[0].Metadata = kept(a.think.String())
 	}
-	return append(a.text.Rest(), wire.End(calls, a.usage, early[a.reason])...)
+	return append(a.text.Rest(a.reason == "length"), wire.End(calls, a.usage, early[a.reason])...)
 }
 
 // early are the values of finish_reason of an answer that was cut off.

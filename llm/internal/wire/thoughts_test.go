@@ -3,6 +3,8 @@ package wire
 import (
 	"strings"
 	"testing"
+
+	"voicebridge/llm"
 )
 
 func TestThoughts(t *testing.T) {
@@ -21,23 +23,44 @@ func TestThoughts(t *testing.T) {
 		{"<think>", "", ""},
 		{"   ", "", "   "},
 		{"", "", ""},
+		{"\nI think.\n</think>\n\nHello</think>", "\nI think.\n", "Hello</think>"},
+		{"</think>b", "", "b"},
+		{"Or `</think>`, \"</think>\"?</think>b", "Or `</think>`, \"</think>\"?", "b"},
+		{"Write `</think>` or ```\n<think>x</think>``` or \"</think>\".", "", "Write `</think>` or ```\n<think>x</think>``` or \"</think>\"."},
+		{"1 < 2 </think", "", "1 < 2 </think"},
 	} {
 		for size := 1; size <= max(1, len(c.answer)); size++ {
-			var split Thoughts
-			var reasoning, text strings.Builder
-			for rest := c.answer; rest != ""; rest = rest[min(size, len(rest)):] {
-				for _, d := range split.Split(rest[:min(size, len(rest))]) {
-					reasoning.WriteString(d.Reasoning)
-					text.WriteString(d.Text)
-				}
+			var unknown, within, apart Thoughts
+			within.Within, apart.Apart = true, true
+			thought, said := splitBy(&unknown, c.answer, size, false)
+			if thought != c.reasoning || said != c.text {
+				t.Errorf("%q by %d bytes: %q after %q, want %q after %q", c.answer, size, said, thought, c.text, c.reasoning)
 			}
-			for _, d := range split.Rest() {
-				reasoning.WriteString(d.Reasoning)
-				text.WriteString(d.Text)
+			if _, said := splitBy(&within, c.answer, size, false); said != c.text {
+				t.Errorf("%q by %d bytes, within its thoughts: %q, want %q", c.answer, size, said, c.text)
 			}
-			if reasoning.String() != c.reasoning || text.String() != c.text {
-				t.Errorf("%q by %d bytes: %q after %q, want %q after %q", c.answer, size, text.String(), reasoning.String(), c.text, c.reasoning)
+			thought, said = splitBy(&apart, c.answer, size, false)
+			if !strings.Contains(c.answer, opensThought) && thought+said != c.answer {
+				t.Errorf("%q by %d bytes, thoughts apart: %q after %q", c.answer, size, said, thought)
 			}
 		}
 	}
+	if thought, said := splitBy(&Thoughts{Within: true}, "I think </th", 5, true); thought != "I think </th" || said != "" {
+		t.Errorf("thoughts that were cut: %q after %q", said, thought)
+	}
+}
+
+// splitBy returns what is left of an answer, sent in pieces, as thoughts and as text.
+func splitBy(split *Thoughts, answer string, size int, cut bool) (thought, said string) {
+	var deltas []llm.Delta
+	for rest := answer; rest != ""; rest = rest[min(size, len(rest)):] {
+		deltas = append(deltas, split.Split(rest[:min(size, len(rest))])...)
+	}
+	for _, d := range append(deltas, split.Rest(cut)...) {
+		if d.Unsaid {
+			thought, said = thought+said, ""
+		}
+		thought, said = thought+d.Reasoning, said+d.Text
+	}
+	return thought, said
 }

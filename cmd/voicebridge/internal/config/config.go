@@ -199,6 +199,8 @@ type TextAccepts struct {
 	NoReasoning bool `yaml:"no_reasoning"`
 	// By Chat Completions, it calls functions only with reasoning_effort none.
 	QuietWithTools bool `yaml:"quiet_with_tools"`
+	// Its answers begin within its thoughts, without <think>, and its server does not separate them.
+	ThinksUnasked bool `yaml:"thinks_unasked"`
 	// It knows the limit of an answer as max_completion_tokens, not as max_tokens.
 	NewLimit bool `yaml:"new_limit"`
 	// How long a conversation may be; 0: not known.

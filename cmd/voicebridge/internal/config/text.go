@@ -60,7 +60,7 @@ func (c *Config) TextRules() []llm.Rule {
 		rules = append(rules, llm.Rule{Models: []string{strings.ToLower(a.Model)}, Accepts: llm.Accepts{
 			NoTools: a.NoTools, NoImages: a.NoImages, NoTemperature: a.NoTemperature, NoTopP: a.NoTopP,
 			NoStreamOptions: a.NoStreamOptions, NoReasoning: a.NoReasoning, QuietWithTools: a.QuietWithTools,
-			NewLimit: a.NewLimit, ContextTokens: a.ContextTokens,
+			NewLimit: a.NewLimit, ThinksUnasked: a.ThinksUnasked, ContextTokens: a.ContextTokens,
 		}})
 	}
 	return rules
