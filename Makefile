@@ -9,6 +9,7 @@ BENCH ?= .
 BENCH_CALLS ?= --seconds 5
 FUZZ ?= 2m
 CHURN ?= -churn.calls 10000
+MEASURE ?= .
 SOAK ?= -soak.for 10m -soak.calls 10
 PROGRAM := -trimpath -ldflags '-s -w' -o bin/voicebridge ./cmd/voicebridge
 # Node.js for the tests, if .ci/install had to fetch one.
@@ -53,16 +54,16 @@ lint: go-version ## Run golangci-lint with .golangci.yaml
 
 .PHONY: bench
 bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$($(GO) list ./... | grep -v /measure$$)
 	bin/voicebridge bench $(BENCH_CALLS)
 
 .PHONY: soak
 soak: go-version ## Make calls under random faults and compare what was said with SQL (SOAK='-soak.seed N' repeats one, -soak.engine E chooses an engine)
 	$(GO) test -race -tags nightly ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
-.PHONY: growth
-growth: go-version ## Measure how costs grow with the number of calls and the length of threads, with the exponents
-	@bash .ci/growth
+.PHONY: measure
+measure: build ## Measure set-ups, bad networks and how costs grow with amounts (MEASURE=regexp chooses some); it checks nothing
+	$(GO) test ./measure -run '^$$' -bench '$(MEASURE)' -benchtime 5x -timeout 60m
 
 .PHONY: churn
 churn: go-version ## Make and end 10,000 calls, and compare goroutines and heap (CHURN='-churn.calls N')

@@ -25,7 +25,7 @@ const module = "voicebridge"
 // packages of its own folder and of lower layers, nothing else; so two folders in
 // one layer never know each other.
 var levels = [][]string{
-	{"e2e", "examples", "deploy"}, // tests of the whole program; programs for its users and for releases
+	{"e2e", "measure", "examples", "deploy"}, // tests and measurements of the whole program; programs for its users and for releases
 	{"cmd"},
 	{"web"},
 	{"bridge", "chat", "hooks", "recording"},

@@ -55,28 +55,6 @@ func BenchmarkBesideRelay(b *testing.B) {
 	}
 }
 
-// BenchmarkCalls measures how processor time, memory, latency and set-ups grow with the number of calls, for make growth.
-func BenchmarkCalls(b *testing.B) {
-	for b.Loop() {
-		report, err := bench.Run(b.Context(), bench.Config{
-			Calls: []int{1, 10, 50, 100, 200}, Duration: 5 * time.Second, Events: 5, Bridge: byTest(b, "serve"),
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, r := range report.Rounds {
-			figures := map[string]float64{"audio-p99-µs": r.Audio.P99, "words-p99-µs": r.Words.P99, "ready-p50-µs": r.Ready.P50}
-			if p := r.Bridge; p != nil {
-				figures["cpu-%"], figures["MiB"] = p.CPU, float64(p.RSS-p.IdleRSS)/1024
-			}
-			for name, v := range figures {
-				b.ReportMetric(v, fmt.Sprintf("%s@%d", name, r.Calls))
-			}
-		}
-	}
-	b.ReportMetric(0, "ns/op")
-}
-
 var profiles = flag.String("profiles", "", "a folder for the heap profiles of BenchmarkKept, and for BenchmarkSetUps")
 
 // BenchmarkKept measures what a call of each kind keeps of objects and stacks, in KiB, beside a bare relay: the client's
