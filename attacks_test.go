@@ -50,7 +50,7 @@ var attacks = []struct{ what, in, test string }{
 	{"an offer makes the server send packets to many addresses", "realtime/rtc", "TestManyCandidates"},
 	{"an offer names private addresses", "realtime/rtc", "TestPublicAsksNoPrivateAddress"},
 	{"an offer is malformed", "realtime/rtc", "TestBadOffer"},
-	{"a browser sends forbidden events", "e2e", "TestHostileEvents"},
+	{"a browser sends forbidden events", "bridge/internal/session", "TestCalls"},
 	{"a browser answers approval requests that do not exist", "web", "TestHostileMessagesOnTheSocket"},
 	{"an event becomes large once it is decoded", "bridge/internal/leg", "TestManyValues"},
 	{"an app sends frames that are not the conductor's", "web", "TestConductorHostileFrames"},

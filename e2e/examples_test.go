@@ -46,7 +46,7 @@ func TestExampleClient(t *testing.T) {
 	}
 }
 
-// TestExampleApp builds the app with tools of its own, and has it say something in both kinds of sessions.
+// TestExampleApp builds the app, a program with tools of its own, and has it say something in both kinds of sessions.
 func TestExampleApp(t *testing.T) {
 	t.Parallel()
 	app := filepath.Join(t.TempDir(), "app")

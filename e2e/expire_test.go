@@ -9,7 +9,7 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// TestRetention starts with threads of which one is past the retention period: whichever
+// TestRetention starts processes with threads of which one is past the retention period: whichever
 // of two processes comes first deletes it with everything said in it, and the others stay.
 func TestRetention(t *testing.T) {
 	t.Parallel()

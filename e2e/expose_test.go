@@ -11,7 +11,7 @@ import (
 	"voicebridge/internal/testkit"
 )
 
-// TestExposeItSafely runs the commands of docs/expose-it-safely.md, and compares the
+// TestExposeItSafely runs the program and the commands of docs/expose-it-safely.md, and compares the
 // statuses that they print with those documented beside them.
 func TestExposeItSafely(t *testing.T) {
 	t.Parallel()

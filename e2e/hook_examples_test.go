@@ -14,7 +14,7 @@ import (
 	"voicebridge/toolkit/webhook"
 )
 
-// TestExampleHooks has both examples of receivers check real deliveries, and refuse what somebody else has signed.
+// TestExampleHooks has both examples of receivers, programs of their own, check real deliveries, and refuse what somebody else has signed.
 func TestExampleHooks(t *testing.T) {
 	t.Parallel()
 	receiver := filepath.Join(t.TempDir(), "hook")

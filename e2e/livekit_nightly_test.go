@@ -16,7 +16,7 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// TestLiveKit has an agent of LiveKit take its voice from the server, as an application's server: it greets, runs its tool,
+// TestLiveKit has an agent of LiveKit, a client, take its voice from the server, as an application's server: it greets, runs its tool,
 // is interrupted by its user and by itself, and hands its context over when it renews its session.
 func TestLiveKit(t *testing.T) {
 	t.Parallel()

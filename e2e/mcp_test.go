@@ -105,7 +105,7 @@ func overHTTP(t *testing.T) (url string, restart func()) {
 	}
 }
 
-// TestMCPServers uses third-party servers, over stdio and streamable HTTP, in text turns.
+// TestMCPServers uses third-party servers, processes over stdio and streamable HTTP, in text turns.
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.EvalSymlinks(t.TempDir())
@@ -186,7 +186,7 @@ func TestMCPServers(t *testing.T) {
 	}
 }
 
-// TestMCPServerRestarts restarts a server, which then refuses its old sessions with the status 400 and an error of JSON-RPC.
+// TestMCPServerRestarts restarts the process of a server, which then refuses its old sessions with the status 400 and an error of JSON-RPC.
 func TestMCPServerRestarts(t *testing.T) {
 	t.Parallel()
 	web, restart := overHTTP(t)

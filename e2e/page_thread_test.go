@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,7 +11,30 @@ import (
 
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
 )
+
+// configured is what an upstream was told of a session.
+type configured struct {
+	Instructions string
+	Audio        struct{ Output struct{ Voice string } }
+	Tools        json.RawMessage
+}
+
+// configuredAs reads what a session of the simulator was told: all of its session.update, the later ones over the earlier ones.
+func configuredAs(t *testing.T, s *simulator.Session) (c configured) {
+	t.Helper()
+	for _, r := range s.Received() {
+		if r.Event.Type == realtime.TypeSessionUpdate {
+			testkit.Must(t, json.Unmarshal(r.Event.Session, &c))
+		}
+		if r.Refused != "" {
+			t.Errorf("refused with %s: %s", r.Refused, r.Event.Raw)
+		}
+	}
+	return c
+}
 
 // TestPageThreadSettings shows the assistant, the voice, the models and the tools of a conversation. What the operator has fixed is changed
 // for the conversation alone, by a copy; the owner's own in all its conversations. The simulator sees each.
@@ -61,7 +85,7 @@ func TestPageThreadSettings(t *testing.T) {
 	p.click(t, "hangup")
 	p.untilOver(t)
 	got := configuredAs(t, s.sim.Sessions()[0])
-	if got.Voice != "sage" || !strings.HasPrefix(got.Instructions, "You are at my service.") || slices.Contains(got.Tools, "create_bar_chart") {
+	if got.Audio.Output.Voice != "sage" || !strings.HasPrefix(got.Instructions, "You are at my service.") || strings.Contains(string(got.Tools), "create_bar_chart") {
 		t.Errorf("the upstream was told %+v", got)
 	}
 	for _, id := range []string{"nobodys", "%00", strings.Repeat("x", 5000)} {
@@ -111,12 +135,12 @@ func TestPageChangesVoiceInACall(t *testing.T) {
 	s.untilEnded(t, 1)
 	testkit.Eventually(t, "another call", func() bool { return len(s.sim.Sessions()) == 2 })
 	p.untilLive(t)
-	testkit.Eventually(t, "the voice of the other call", func() bool { return configuredAs(t, s.sim.Sessions()[1]).Voice == "verse" })
+	testkit.Eventually(t, "the voice of the other call", func() bool { return configuredAs(t, s.sim.Sessions()[1]).Audio.Output.Voice == "verse" })
 	p.click(t, "close-panel")
 	p.click(t, "hangup")
 	p.untilOver(t)
 	for i, want := range []string{"sage", "verse"} {
-		if got := configuredAs(t, s.sim.Sessions()[i]).Voice; got != want {
+		if got := configuredAs(t, s.sim.Sessions()[i]).Audio.Output.Voice; got != want {
 			t.Errorf("call %d has the voice %q, want %q", i, got, want)
 		}
 	}

@@ -124,6 +124,7 @@ func (p *lossyPath) close() {
 	p.done.Wait()
 }
 
+// TestLossyPath puts a path between the ports of both sides.
 func TestLossyPath(t *testing.T) {
 	t.Parallel()
 	const answer = "v=0\r\nm=audio 9 UDP/TLS/RTP/SAVPF 111\r\na=ice-ufrag:x\r\na=candidate:1 1 udp 2130706431 127.0.0.1 9 typ host\r\n"

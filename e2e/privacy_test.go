@@ -11,7 +11,7 @@ import (
 	"voicebridge/thread"
 )
 
-// TestOwnerCommands exports and erases an owner by the command line.
+// TestOwnerCommands exports and erases an owner by the command line, and looks into the file.
 func TestOwnerCommands(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.SQLiteURL(t)

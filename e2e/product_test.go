@@ -15,7 +15,7 @@ import (
 	"voicebridge/internal/testkit"
 )
 
-// TestProduct runs the lines of docs/product.md that put a call into somebody's product, as they stand there but for the
+// TestProduct is a client: it runs the lines of docs/product.md that put a call into somebody's product, as they stand there but for the
 // ports: the shell's in a shell, and in Chromium the page that they serve.
 func TestProduct(t *testing.T) {
 	t.Parallel()

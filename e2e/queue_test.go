@@ -13,7 +13,6 @@ import (
 
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
-	"voicebridge/thread"
 )
 
 // model is a language model of OpenAI's kind that answers each message with its own words,
@@ -227,109 +226,4 @@ func wantDelivered(t *testing.T, database string, threads []string, each int) {
 			t.Errorf("thread %d is %q", i, got)
 		}
 	}
-}
-
-// TestQueueOnTwoInstances adds to the queue on both of two instances on one PostgreSQL.
-// Their sockets report the same, and no thread ever has two turns.
-func TestQueueOnTwoInstances(t *testing.T) {
-	t.Parallel()
-	const threads, each = 4, 10
-	hold := make(chan struct{})
-	release := sync.OnceFunc(func() { close(hold) })
-	defer release()
-	m := newModel(t, func(words string) {
-		if words == "slow one" {
-			<-hold
-		}
-	})
-	environ := append(m.environ(), "DATABASE_URL="+persistencetest.PostgresURL(t), "VOICEBRIDGE_LISTEN=127.0.0.1:0")
-	titled := write(t, strings.Replace(queueSettings, ", auto_generate_titles: false", "", 1))
-	instances := []*program{
-		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
-		launch(t, append(slices.Clone(environ), "VOICEBRIDGE_CONFIG="+titled)),
-	}
-	watched := newThread(t, instances[0].url)
-	var sockets []*follower
-	for _, p := range instances {
-		sockets = append(sockets, followThread(t, p.url, watched))
-	}
-	// One instance answers, the other one takes the waiting messages.
-	path := "/api/sessions/" + watched + "/queue"
-	instances[0].postJSON(t, path, `{"message":"slow one"}`, http.StatusCreated, nil)
-	m.until(t, 1)
-	var two struct{ ID string }
-	instances[1].postJSON(t, path, `{"message":"slow two"}`, http.StatusCreated, &two)
-	queueEvents := func(f *follower, until string) []string {
-		t.Helper()
-		var got []string
-		for {
-			e := f.event(until)
-			if !strings.HasPrefix(string(e.Type), "queue_") || !strings.Contains(string(e.Data), two.ID) {
-				continue
-			}
-			var d struct{ Action string }
-			testkit.Must(t, json.Unmarshal(e.Data, &d))
-			if got = append(got, strings.TrimSpace(string(e.Type)+" "+d.Action)); string(e.Type) == until {
-				return got
-			}
-		}
-	}
-	told := [][]string{queueEvents(sockets[0], "queue_message_titled"), queueEvents(sockets[1], "queue_message_titled")}
-	release()
-	want := []string{"queue_updated added", "queue_message_titled", "queue_message_sending", "queue_updated removed", "queue_message_sent"}
-	for i, socket := range sockets {
-		if got := append(told[i], queueEvents(socket, "queue_message_sent")...); !slices.Equal(got, want) {
-			t.Errorf("instance %d reported %q, want %q", i, got, want)
-		}
-	}
-
-	var ids []string
-	for range threads {
-		ids = append(ids, newThread(t, instances[0].url))
-	}
-	for n := range each {
-		for i, id := range ids {
-			instances[(n+i)%2].postJSON(t, "/api/threads/"+id+"/queue", fmt.Sprintf(`{"message":"t%d m%03d"}`, i, n), http.StatusCreated, nil)
-		}
-	}
-	database := environ[slices.IndexFunc(environ, func(s string) bool { return strings.HasPrefix(s, "DATABASE_URL=") })]
-	database = strings.TrimPrefix(database, "DATABASE_URL=")
-	untilSent(t, database)
-	wantDelivered(t, database, ids, each)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.twice) > 0 {
-		t.Errorf("two turns ran on a thread: %q", m.twice)
-	}
-}
-
-// TestQueueInCall sends waiting messages to the live call one by one, and as text once there
-// is no call.
-func TestQueueInCall(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
-	c := r.dial(t, request{})
-	c.next("bridge.ready")
-	path := "/api/threads/" + c.thread + "/queue"
-	for _, words := range []string{"Good morning.", "Hello."} {
-		r.postJSON(t, path, `{"message":"`+words+`"}`, http.StatusCreated, nil)
-	}
-	c.saved("the second message", says(thread.RoleUser, "Hello."))
-	c.heard(2)
-	r.over(c, "hangup")
-	script := r.script(t, c.thread)
-	var roles []string
-	for _, line := range script {
-		role, _, _ := strings.Cut(line, " ")
-		roles = append(roles, role)
-	}
-	if !slices.Equal(roles, []string{"user", "assistant", "user", "assistant"}) {
-		t.Errorf("the thread is %q", script)
-	}
-	r.postJSON(t, path, `{"message":"And now typed."}`, http.StatusCreated, nil)
-	testkit.Eventually(t, "the answer by text", func() bool {
-		script := r.script(t, c.thread)
-		return len(script) > 0 && strings.HasPrefix(script[len(script)-1], "assistant text completed: ")
-	})
-	r.quiet()
 }

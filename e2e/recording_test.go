@@ -115,7 +115,7 @@ func among(packets, others [][]byte) (n int) {
 	return n
 }
 
-// TestRecording records a call with a pause. What is kept are the packets that passed, of both sides, and each message's own.
+// TestRecording records a call with a pause. In the files are the packets that passed, of both sides, and each message's own.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	takePlace(t)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"flag"
 	"net"
 	"net/http"
 	"slices"
@@ -182,59 +181,22 @@ func (b *roaming) isHeard(n int64) {
 	testkit.Eventually(b.t, "sound of the caller", func() bool { return b.session.AudioPackets() >= want })
 }
 
-// location is where a browser is. It opens a socket on the first or the second of its
-// addresses; the other one is then gone.
-type location struct {
-	name string
-	open func(t *testing.T, address int) net.PacketConn
-}
-
-// loopback has its addresses on the loopback device.
-var loopback = location{"loopback", func(t *testing.T, address int) net.PacketConn {
+// listenAt opens a socket on the first or the second address of a browser; the other one is then gone.
+func listenAt(t *testing.T, address int) net.PacketConn {
 	t.Helper()
-	return listenAt(t, net.IPv4(127, 0, 0, byte(1+address)))
-}}
-
-func listenAt(t *testing.T, ip net.IP) net.PacketConn {
-	t.Helper()
-	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip})
+	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, byte(1+address))})
 	testkit.Must(t, err)
 	return socket
 }
-
-// inNamespace is for running TestChangeOfAddress alone. While the namespace exists the
-// machine has one more address, over which calls of other tests would connect, and be cut
-// off when it goes.
-var inNamespace = flag.Bool("roaming.namespace", false, "change the address in a network namespace, too (needs root)")
 
 // TestChangeOfAddress moves a browser to another address while its tool runs, and in the
 // middle of an answer. Audio stops until ICE has restarted; the call goes on, and the
 // model does not notice.
 func TestChangeOfAddress(t *testing.T) {
 	t.Parallel()
-	places := []location{loopback}
-	if *inNamespace {
-		apart, err := namespace(t)
-		if err != nil {
-			t.Fatalf("no network namespace can be made here: %v", err)
-		}
-		places = append(places, apart)
-	}
 	r := newRig(t, rigConfig{environ: waiting})
-	t.Run("from", func(t *testing.T) {
-		for _, at := range places {
-			t.Run(at.name, func(t *testing.T) {
-				t.Parallel()
-				changeAddress(t, r, at)
-			})
-		}
-	})
-	r.quiet()
-}
-
-func changeAddress(t *testing.T, r *rig, at location) {
 	takePlace(t)
-	b := r.roam(t, newNetwork(at.open(t, 0)), asksMe)
+	b := r.roam(t, newNetwork(listenAt(t, 0)), asksMe)
 	b.next("bridge.ready")
 	b.sendSilence(func(p *media.Packet) error {
 		return b.track.WriteRTP(&rtp.Packet{Header: rtp.Header{Version: 2, SequenceNumber: p.Sequence, Timestamp: p.Timestamp}, Payload: p.Payload})
@@ -243,7 +205,7 @@ func changeAddress(t *testing.T, r *rig, at location) {
 	b.say(waitPlease)
 	asked := b.tool()
 
-	b.net.move(at.open(t, 1))
+	b.net.move(listenAt(t, 1))
 	b.deliver(asked, `{"said":"so"}`) // sent once there is a path
 	b.restart()
 	b.saved("answer with the tool's result", says(thread.RoleAssistant, "It said so."))
@@ -251,7 +213,7 @@ func changeAddress(t *testing.T, r *rig, at location) {
 	inAnswer(b.caller)
 	b.hears(20)
 
-	b.net.move(at.open(t, 0))
+	b.net.move(listenAt(t, 0))
 	b.restart()
 	b.next(realtime.TypeAudioTranscriptDelta)
 	b.hears(50)
@@ -261,4 +223,5 @@ func changeAddress(t *testing.T, r *rig, at location) {
 	r.wantLike(t, b.thread, slices.Concat([]string{
 		"user text completed: " + waitPlease, "assistant voice completed: Wait.[dynamic-tool output-available]", "assistant voice completed: It said so.",
 	}, interrupted))
+	r.quiet()
 }

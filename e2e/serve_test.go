@@ -6,6 +6,7 @@ import (
 	"testing"
 )
 
+// TestServe starts the program and stops it by a signal.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	s := launch(t, environment(t))
@@ -26,6 +27,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// TestSimulate starts the upstream that runs here as a program.
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, "simulate", "--listen", "127.0.0.1:0", "--refuse-status", "503", "--faulty-calls", "1", "--drop-after", "1m")

@@ -38,7 +38,7 @@ func (r *rig) beside(t *testing.T, call *caller, token string) (c *socketCaller,
 // declares sets instructions and a tool that the script calls.
 const declares = `{"type":"session.update","event_id":"s1","session":{"instructions":"Say little.","tools":[{"type":"function","name":"ask_me","parameters":{"type":"object"}},{"type":"function","name":"create_pie_chart","parameters":{"type":"object"}}]}}`
 
-// TestSideband has an application's server run a tool in a call of another connection, go, and come back.
+// TestSideband has an application's server, another client, run a tool in a call of another connection, go, and come back.
 func TestSideband(t *testing.T) {
 	t.Parallel()
 	const token, other = "token-of-ann-0123456789", "token-of-bob-0123456789"

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
 	"io"
 	"math"
 	"net/http"
@@ -22,11 +21,9 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/internal/testkit"
-	"voicebridge/realtime"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
 	"voicebridge/realtime/simulator"
-	"voicebridge/thread"
 )
 
 // told is an answer of which the simulator has a recording.
@@ -37,7 +34,6 @@ type socketCaller struct {
 	*caller
 
 	conn *websocket.Conn
-	pcm  []byte // the answers' sound so far
 }
 
 // handshake is how such a client connects.
@@ -106,14 +102,6 @@ func (c *socketCaller) read() {
 			return
 		}
 		c.message(data)
-		var delta struct{ Type, Delta string }
-		if json.Unmarshal(data, &delta) == nil && delta.Type == realtime.TypeOutputAudioDelta {
-			sound, err := base64.StdEncoding.DecodeString(delta.Delta)
-			if err != nil {
-				c.t.Errorf("a delta: %v", err)
-			}
-			c.update(func() { c.pcm = append(c.pcm, sound...) })
-		}
 	}
 }
 
@@ -123,13 +111,6 @@ func (c *socketCaller) append(samples []int16) {
 	for part := range slices.Chunk(samples, 2400) {
 		c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.Linear.Append(nil, part)))
 	}
-}
-
-// heard returns the answers' sound so far.
-func (c *socketCaller) heard() []int16 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return pcm.Linear.Decode(nil, c.pcm)
 }
 
 // samples decodes recorded frames.
@@ -157,89 +138,6 @@ func correlation(want, got []int16) (best float64) {
 		best = max(best, both/math.Sqrt(one*other+1))
 	}
 	return best
-}
-
-// TestSocket talks over a WebSocket: what is said and heard is what it was, and the thread has it.
-func TestSocket(t *testing.T) {
-	t.Parallel()
-	for _, transport := range []string{"webrtc", "websocket"} {
-		t.Run(transport, func(t *testing.T) {
-			t.Parallel()
-			testSocket(t, transport)
-		})
-	}
-}
-
-// testSocket has an upstream over that transport.
-func testSocket(t *testing.T, transport string) {
-	t.Helper()
-	takePlace(t)
-	script := rigScript()
-	script.Spoken = []simulator.Reply{{Transcript: spokenWords, Say: told}}
-	r := prepareRig(t, rigConfig{simulator: simulator.Config{Script: script}})
-	if transport == "websocket" {
-		i := slices.IndexFunc(r.environ, func(v string) bool { return strings.HasPrefix(v, "OPENAI_BASE_URL=") })
-		address := strings.Replace(strings.TrimPrefix(r.environ[i], "OPENAI_BASE_URL="), "http", "ws", 1)
-		r.environ = append(r.environ, "VOICEBRIDGE_CONFIG="+write(t, rigSettings+fmt.Sprintf("upstreams: [{name: sim, profile: openai, transport: websocket, url: %q}]\n", address+"/realtime")))
-	}
-	r.start()
-	c, status, protocol := r.connect(t, handshake{query: "model=gpt-realtime", protocols: []string{"realtime", "openai-insecure-api-key.none", "more"}})
-	if status != http.StatusSwitchingProtocols || protocol != "realtime" {
-		t.Fatalf("status %d, protocol %q", status, protocol)
-	}
-	c.append(samples(t, simulator.UserSpeech())) // at once, before the call is ready
-	c.next("bridge.ready")
-	if first := c.all()[0]; first.Type != realtime.TypeSessionCreated {
-		t.Errorf("the first event is %s", first.Type)
-	}
-	c.next(realtime.TypeInputSpeechStarted)
-	c.next(realtime.TypeOutputAudioDelta)
-	last := c.next(realtime.TypeOutputAudioDone)
-	c.next(realtime.TypeResponseDone)
-	want, got := samples(t, simulator.Speech(told)), c.heard()
-	if like := correlation(want, got); like < 0.98 || math.Abs(float64(len(got)-len(want))) > 2400 {
-		t.Errorf("the answer has %d samples, want %d, and a correlation of %.3f", len(got), len(want), like)
-	}
-	for _, ev := range c.all() {
-		switch {
-		case strings.HasPrefix(ev.Type, "output_audio_buffer."):
-			t.Errorf("%s", ev.Raw)
-		case ev.Type == realtime.TypeOutputAudioDelta && (ev.ItemID != last.ItemID || ev.ResponseID != last.ResponseID):
-			t.Errorf("a delta of another item: %.200s", ev.Raw)
-		}
-	}
-	c.saved("question", says(thread.RoleUser, spokenWords))
-	c.saved("answer", says(thread.RoleAssistant, told))
-	c.say(chartPlease)
-	c.next("bridge.tool.done")
-	c.saved("chart", says(thread.RoleAssistant, chartAnswer))
-	testkit.Must(t, c.conn.Close(websocket.StatusNormalClosure, ""))
-	testkit.Eventually(t, "the end of the call", func() bool {
-		return slices.Equal(r.rows(t, "SELECT end_reason FROM calls WHERE ended_at IS NOT NULL"), []string{"browser_closed"})
-	})
-}
-
-// TestSocketAndPeer takes a call over from one transport to the other, on the same thread.
-func TestSocketAndPeer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{})
-	peer := r.dial(t, request{})
-	peer.next("bridge.ready")
-	if _, status, body := r.connect(t, handshake{query: "thread_id=" + peer.thread}); status != http.StatusConflict {
-		t.Errorf("a second call: %d %s", status, body)
-	}
-	c, _, _ := r.connect(t, handshake{query: "takeover=true&thread_id=" + peer.thread})
-	if reason := peer.ended(); reason != "taken_over" {
-		t.Errorf("the first call ended by %s", reason)
-	}
-	c.next("bridge.ready")
-	c.say("Echo: now")
-	c.saved("answer", says(thread.RoleAssistant, "Yes."))
-	again := r.dial(t, request{thread: c.thread, takeover: true})
-	if reason := c.ended(); reason != "taken_over" {
-		t.Errorf("the second call ended by %s", reason)
-	}
-	again.next("bridge.ready")
 }
 
 // TestSocketClients calls with OpenAI's packages for servers and changes nothing but their address.
@@ -278,49 +176,6 @@ func testSocketClient(t *testing.T, client string) {
 	}
 }
 
-// TestSocketReconnect loses a socket, and goes on with another one, and then with a peer connection.
-func TestSocketReconnect(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{environ: waiting})
-	first, _, _ := r.connect(t, handshake{})
-	first.put(`{"type":"session.update","session":{"audio":{"output":{"format":{"type":"audio/pcmu"}}}}}`)
-	first.next("bridge.ready")
-	first.say(countPlease)
-	first.next(realtime.TypeOutputAudioDelta)
-	testkit.Must(t, first.conn.CloseNow())
-
-	second, status, body := r.again(t, first.caller)
-	if status != http.StatusSwitchingProtocols {
-		t.Fatalf("reconnect: %d %s", status, body)
-	}
-	second.welcomed()
-	for _, ev := range second.all()[:2] {
-		if !strings.Contains(string(ev.Raw), `"output":{"format":{"type":"audio/pcmu"}`) {
-			t.Errorf("the session has another format: %s", ev.Raw)
-		}
-	}
-	second.next(realtime.TypeOutputAudioDelta)
-
-	third := r.rejoin(t, second.caller)
-	if reason := second.ended(); reason != "taken_over" {
-		t.Errorf("the second connection ended by %s", reason)
-	}
-	third.welcomed()
-	third.say(countPlease)
-	third.hears(10)
-	fourth, _, _ := r.again(t, third)
-	fourth.welcomed()
-	fourth.put(`{"type":"response.cancel"}`)
-	fourth.hangUp()
-	if _, status, _ := r.again(t, third); status != http.StatusNotFound {
-		t.Errorf("after the end: %d", status)
-	}
-	if rows := r.rows(t, "SELECT end_reason FROM calls"); !slices.Equal(rows, []string{"hangup"}) {
-		t.Errorf("calls %v", rows)
-	}
-	r.quiet()
-}
-
 // TestExampleSocket builds the client without WebRTC, and has it say the recorded question.
 func TestExampleSocket(t *testing.T) {
 	t.Parallel()
@@ -350,33 +205,4 @@ func TestExampleSocket(t *testing.T) {
 	if out, err := command(t, client, nil, append(say[:3:3], client)...).CombinedOutput(); err == nil || !strings.Contains(string(out), "no WAV file") {
 		t.Errorf("another file: %v, %s", err, out)
 	}
-}
-
-// TestSocketPushToTalk has a client that says itself when its turn is over, and speaks and hears as a telephone does.
-func TestSocketPushToTalk(t *testing.T) {
-	t.Parallel()
-	takePlace(t)
-	r := newRig(t, rigConfig{})
-	c, _, _ := r.connect(t, handshake{})
-	c.put(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":{"type":"audio/pcmu"},"turn_detection":null},"output":{"format":{"type":"audio/pcmu"}}}}}`)
-	resampler, err := pcm.NewResampler(24_000, 8000)
-	testkit.Must(t, err)
-	speech := resampler.Process(samples(t, simulator.UserSpeech())[12_000:84_000]) // three seconds
-	c.put(`{"type":"input_audio_buffer.append","audio":%q}`, base64.StdEncoding.EncodeToString(pcm.ULaw.Append(nil, speech)))
-	c.put(`{"type":"input_audio_buffer.commit"}`)
-	c.put(`{"type":"response.create"}`)
-	c.next(realtime.TypeInputCommitted)
-	if n := c.session.AudioPackets(); n < 145 {
-		t.Errorf("%d packets of three seconds came before the commit", n)
-	}
-	c.next(realtime.TypeOutputAudioDelta)
-	c.next(realtime.TypeResponseDone)
-	c.mu.Lock()
-	heard := pcm.ULaw.Decode(nil, c.pcm)
-	c.mu.Unlock()
-	if level := pcm.Level(heard); len(heard) < 4000 || level < -35 {
-		t.Errorf("%d samples at %.1f dBFS", len(heard), level)
-	}
-	c.saved("question", says(thread.RoleUser, spokenWords))
-	c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 }

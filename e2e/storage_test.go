@@ -10,7 +10,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestStorageAway takes the database away in the middle of a call, and brings it back. The
+// TestStorageAway takes the database away from the program in the middle of a call, and brings it back. The
 // call goes on, the caller and readiness checks are told, and afterwards everything is in
 // the thread, in order.
 func TestStorageAway(t *testing.T) {

@@ -4,7 +4,7 @@ package e2e
 
 import "testing"
 
-// TestStrictUpstreamMixed is TestStrictUpstream with callers whose transport is another than the upstream's.
+// TestStrictUpstreamMixed is TestStrictUpstream with clients whose transport is another than the upstream's.
 func TestStrictUpstreamMixed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range strictly {
@@ -17,7 +17,7 @@ func TestStrictUpstreamMixed(t *testing.T) {
 	}
 }
 
-// TestStrictRenewalMixed is TestStrictRenewal with callers whose transport is another than the upstream's.
+// TestStrictRenewalMixed is TestStrictRenewal with clients whose transport is another than the upstream's.
 func TestStrictRenewalMixed(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"realtime", "beta"} {

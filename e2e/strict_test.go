@@ -75,7 +75,7 @@ func strictRig(t *testing.T, server *realtimetest.Strict, settings string, envir
 	return r
 }
 
-// TestStrictUpstream calls upstreams over WebSocket that were written from the vendors' pages and refuse what these do not
+// TestStrictUpstream has the program call upstreams over WebSocket that were written from the vendors' pages and refuse what these do not
 // name: what is said comes in order, tools run, interruptions leave what was heard, the next call is told of it, and
 // nothing is refused.
 func TestStrictUpstream(t *testing.T) {
@@ -276,7 +276,7 @@ func (c *socketCaller) checkHeard(server *realtimetest.Strict, n int, told int64
 	}
 }
 
-// TestStrictRenewal has a call on an upstream whose sessions end soon: each is replaced before, the conversation goes on,
+// TestStrictRenewal has the program call an upstream whose sessions end soon: each is replaced before, the conversation goes on,
 // and nothing is refused.
 func TestStrictRenewal(t *testing.T) {
 	t.Parallel()

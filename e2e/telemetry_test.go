@@ -122,7 +122,7 @@ func (r *traceReceiver) below(trace, span, name string) (n int) {
 	return n
 }
 
-// TestTelemetry speaks and has a tool called in a call, and checks the metrics and the
+// TestTelemetry speaks and has a tool called by the program, and checks the metrics and the
 // traces that a receiver got.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"voicebridge/thread"
 )
 
+// TestTypeAndExport exports by another process what the program has, while it runs and afterwards.
 func TestTypeAndExport(t *testing.T) {
 	t.Parallel()
 	environ := environment(t)
@@ -72,7 +73,7 @@ func streamOf(t *testing.T, url, body string) *bufio.Scanner {
 	return bufio.NewScanner(r.Body)
 }
 
-// TestStopWhileATurnRuns checks that stopping the server ends the turn, that its reader is
+// TestStopWhileATurnRuns checks that a signal to the program ends the turn, that its reader is
 // told, and that what was said is saved.
 func TestStopWhileATurnRuns(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ func relay(t *testing.T, secret string) (address string) {
 	return "turn:" + address + "?transport=udp"
 }
 
-// TestDoctorTriesTURN has doctor allocate a relay with a password of its own making, using
+// TestDoctorTriesTURN has doctor, at a real port, allocate a relay with a password of its own making, using
 // the server's secret and another one.
 func TestDoctorTriesTURN(t *testing.T) {
 	t.Parallel()

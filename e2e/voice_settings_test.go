@@ -8,7 +8,7 @@ import (
 	"voicebridge/realtime"
 )
 
-// TestVoiceSettings checks how the operator's settings reach the upstream.
+// TestVoiceSettings checks how the operator's settings, in the environment of the program, reach the upstream.
 func TestVoiceSettings(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -35,6 +35,18 @@ func TestJoinDuringAStorageFault(t *testing.T) {
 	}
 }
 
+// TestEarlyEvents has a client send more before the session is ready than is held for it.
+func TestEarlyEvents(t *testing.T) {
+	t.Parallel()
+	c := newScripted(t, "")
+	for range 66 {
+		c.play(`br {"type":"response.create","event_id":"b1"}`)
+	}
+	if n := strings.Count(c.out.String(), "too_many_events"); n != 2 {
+		t.Errorf("%d events were refused", n)
+	}
+}
+
 // TestLargeResponse asks for a response with more than any upstream needs, which might end its session.
 func TestLargeResponse(t *testing.T) {
 	t.Parallel()
