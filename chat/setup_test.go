@@ -14,6 +14,7 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -21,15 +22,9 @@ import (
 	"voicebridge/toolkit"
 )
 
-func TestMain(m *testing.M) { persistencetest.Main(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 // fake is a provider that answers as a test says.
 type fake struct {

@@ -15,19 +15,15 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
 	"voicebridge/toolkit/webhook"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // shelf is a store whose database answers at once, or does not.
 type shelf struct {

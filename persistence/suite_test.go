@@ -3,18 +3,13 @@ package persistence_test
 import (
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
-func TestMain(m *testing.M) { persistencetest.Main(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()

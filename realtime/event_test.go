@@ -11,17 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"voicebridge/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serverEvents holds one example of every server event of the protocol, one per line, with the names of the OpenAPI
 // description and the fields in use.

@@ -23,18 +23,14 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tone returns packets of 20 ms of a tone, as Opus.
 func tone(t testing.TB, hertz float64, packets int) [][]byte {

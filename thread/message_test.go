@@ -6,7 +6,11 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
+
+var must = testkit.Must
 
 func sameJSON(t *testing.T, a, b []byte) bool {
 	t.Helper()
@@ -150,11 +154,4 @@ func FuzzMessage(f *testing.F) {
 			t.Fatalf("%s became %s, %v", once, twice, err)
 		}
 	})
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -21,6 +21,7 @@ import (
 	"voicebridge/chat/chattest"
 	"voicebridge/chat/queue"
 	"voicebridge/hooks"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
@@ -32,15 +33,9 @@ import (
 	"voicebridge/web/access"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeCalls stands in for the bridge: it makes threads in the real store and records the
 // requests.

@@ -15,6 +15,7 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
 	"voicebridge/chat/queue"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -22,15 +23,9 @@ import (
 	"voicebridge/thread"
 )
 
-func TestMain(m *testing.M) { persistencetest.Main(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 // patience is how long a test waits for an event that must come.
 const patience = 3 * time.Minute

@@ -17,12 +17,15 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
 )
+
+var must = testkit.Must
 
 // write puts a settings file into a folder of the test.
 func write(t testing.TB, yaml string) string {
@@ -350,14 +353,6 @@ func TestWaitForEndGivesUp(t *testing.T) {
 	finished := make(chan error, 1)
 	finished <- nil
 	must(t, waitForEnd(finished, func() {}, time.Hour))
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestProgress shows steps in a log, on a terminal and not at all.

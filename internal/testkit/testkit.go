@@ -7,9 +7,12 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Patience is how long a test waits for what must come. It is far below the limit of a package (ten minutes).
@@ -23,6 +26,17 @@ func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Equal reports an error where got differs from want; format and args name what it is. Slices without elements are the same.
+func Equal[T any](t testing.TB, got, want T, format string, args ...any) {
+	t.Helper()
+	if v := reflect.ValueOf(got); v.Kind() == reflect.Slice && v.Len() == 0 && reflect.ValueOf(want).Len() == 0 {
+		return
+	}
+	if diff := cmp.Diff(want, got, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
 	}
 }
 

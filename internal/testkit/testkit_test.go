@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,8 @@ type failing struct {
 }
 
 func (f *failing) Helper() {}
+
+func (f *failing) Errorf(format string, args ...any) { f.said += fmt.Sprintf(format, args...) }
 
 func (f *failing) Fatalf(_ string, args ...any) { f.said, _ = args[0].(string); panic(f) }
 
@@ -65,4 +68,26 @@ func TestCame(t *testing.T) {
 			t.Error(ctx.Err())
 		}
 	})
+}
+
+// TestEqual compares what is the same and what is not.
+func TestEqual(t *testing.T) {
+	t.Parallel()
+	type private struct{ n int }
+	f := &failing{TB: t}
+	testkit.Equal(f, nil, []string{}, "no elements")
+	testkit.Equal(f, private{1}, private{1}, "structs")
+	if f.said != "" {
+		t.Error(f.said)
+	}
+	for _, differ := range []func(){
+		func() { testkit.Equal(f, 1, 2, "the number of %s", "moons") },
+		func() { testkit.Equal(f, nil, []string{""}, "the number of %s", "moons") },
+		func() { testkit.Equal(f, private{1}, private{2}, "the number of %s", "moons") },
+	} {
+		if differ(); !strings.HasPrefix(f.said, "the number of moons (-want +got):\n") {
+			t.Errorf("said %q", f.said)
+		}
+		f.said = ""
+	}
 }

@@ -19,9 +19,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 )
+
+var must = testkit.Must
 
 // Main is TestMain for a package that uses a database: it runs the tests in an
 // odd time zone, stops the PostgreSQL cluster that they started, and fails when
@@ -76,14 +79,6 @@ func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store
 		}
 	})
 	return s
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // patience is how long a test waits for an event that must come.

@@ -16,21 +16,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/filelock"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
 
-func TestMain(m *testing.M) { persistencetest.Main(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 var (
 	errAway = errors.New("the database is away")

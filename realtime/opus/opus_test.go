@@ -16,8 +16,11 @@ import (
 	"github.com/pion/opus/pkg/oggreader"
 	"github.com/thesyncim/gopus"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/pcm"
 )
+
+var must = testkit.Must
 
 // packetsOf reads the packets of an Ogg file.
 func packetsOf(t testing.TB, name string) (packets [][]byte) {
@@ -35,13 +38,6 @@ func packetsOf(t testing.TB, name string) (packets [][]byte) {
 		if len(packet) < 8 || string(packet[:8]) != "OpusTags" {
 			packets = append(packets, packet)
 		}
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

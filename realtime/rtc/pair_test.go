@@ -13,18 +13,13 @@ import (
 	"github.com/pion/webrtc/v4"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for something that must happen.
 const patience = 3 * time.Minute

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -25,15 +26,9 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testTimeout = 2 * time.Minute
 

@@ -10,7 +10,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"voicebridge/internal/testkit"
 )
+
+var must = testkit.Must
 
 // childProgram is what sandboxes start. If empty it is the test binary, which is its own
 // child, as voicebridge is. Under the race detector it is a program built without it.
@@ -59,12 +63,4 @@ func buildChild() (remove func(), err error) {
 		return nil, fmt.Errorf("build child: %w\n%s", err, out)
 	}
 	return func() { os.RemoveAll(dir) }, nil
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -15,8 +15,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
+
+var must = testkit.Must
 
 // roleVariable makes the test binary act as a stdio server.
 const roleVariable = "MCPTOOL_TEST_ROLE"
@@ -241,12 +244,4 @@ func newTestServer() *mcp.Server {
 var hostileNames = []string{
 	"with space", "dot.ted", "dot_ted", "ünïcode", "a/b", "<script>", "new\nline", "__proto__",
 	strings.Repeat("long", 20), strings.Repeat("long", 20) + "er",
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

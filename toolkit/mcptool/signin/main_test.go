@@ -4,13 +4,10 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"voicebridge/internal/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

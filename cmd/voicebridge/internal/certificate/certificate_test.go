@@ -13,7 +13,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
+
+var must = testkit.Must
 
 // writeCertificate writes a certificate for localhost and its key into a folder.
 func writeCertificate(t *testing.T, dir string, serial int64, written time.Time) (certFile, keyFile string) {
@@ -76,13 +80,5 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(dir, "none.pem"), keyFile, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "tls.cert_file") {
 		t.Errorf("a missing file at the start: %v", err)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }

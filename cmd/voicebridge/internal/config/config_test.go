@@ -13,8 +13,11 @@ import (
 	"voicebridge/assistant/schema"
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
+
+var must = testkit.Must
 
 // write writes a settings file into a folder of the test.
 func write(t *testing.T, yaml string) string {
@@ -525,14 +528,6 @@ func TestTURNServers(t *testing.T) {
 	}
 	if none := (&Config{}).TURNServers("anna", time.Now()); none != nil {
 		t.Errorf("without a server: %+v", none)
-	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
@@ -30,15 +31,9 @@ import (
 	"voicebridge/toolkit/mcptool"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+var must = testkit.Must
 
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // begun is when the turns of the tests begin.
 var begun = time.Date(2026, 11, 22, 12, 0, 0, 0, time.FixedZone("odd", 5*3600+1800))
