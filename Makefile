@@ -53,7 +53,7 @@ lint: go-version ## Run golangci-lint with .golangci.yaml
 	$(GO) tool -modfile=lint.mod golangci-lint run
 
 .PHONY: bench
-bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure calls with and without the bridge
+bench: build ## Run the benchmarks (BENCH=regexp chooses some), then measure calls
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $$($(GO) list ./... | grep -v /measure$$)
 	bin/voicebridge bench $(BENCH_CALLS)
 

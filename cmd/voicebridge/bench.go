@@ -18,10 +18,7 @@ import (
 type benchCommand struct {
 	Calls    []int  `help:"Numbers of simultaneous calls, each measured separately (${default})." default:"1,50,200" placeholder:"N"`
 	Seconds  int    `help:"Seconds to measure for each number of calls (${default})." default:"10" placeholder:"N"`
-	Events   int    `help:"Events per second with the model's words in each call (${default})." default:"5" placeholder:"N"`
-	Speech   int    `help:"Percent of the time in which somebody speaks (${default}); in the rest, callers save silence (Opus DTX)." default:"100" placeholder:"N"`
 	Socket   bool   `name:"websocket" help:"Reach the model over WebSocket, where its sound is decoded and encoded."`
-	Record   bool   `help:"Record the calls."`
 	Database string `help:"Empty database for the bridge; by default, a SQLite file that is thrown away." placeholder:"URL"`
 	JSON     string `help:"Write the figures as JSON to this file; - writes only them, to standard output." placeholder:"FILE"`
 }
@@ -54,8 +51,8 @@ func (b *benchCommand) run(p *process, command bench.Command) error {
 	}
 	shown := p.progress()
 	report, err := bench.Run(p.ctx, bench.Config{
-		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Events: b.Events, Speech: b.Speech, Socket: b.Socket,
-		Record: b.Record, Bridge: command, Version: buildVersion(), Progress: func(calls int) {
+		Calls: b.Calls, Duration: time.Duration(b.Seconds) * time.Second, Socket: b.Socket,
+		Bridge: command, Version: buildVersion(), Progress: func(calls int) {
 			shown.say("measuring %d calls at once, for %d s", calls, b.Seconds)
 		},
 	})

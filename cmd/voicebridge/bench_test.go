@@ -8,20 +8,15 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"voicebridge/cmd/voicebridge/internal/bench"
 )
 
 // servesForBench makes the test binary serve, in a process of its own.
 const servesForBench = "SERVES_FOR_BENCH"
-
-// traced is where such a process leaves its log, and the processor's profile of its first seconds.
-const traced = "TRACED"
 
 // TestServesForBench is not a test: it is the process that TestBench measures.
 func TestServesForBench(t *testing.T) {
@@ -31,66 +26,27 @@ func TestServesForBench(t *testing.T) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	stderr := os.Stderr
-	if name := os.Getenv(traced); name != "" {
-		profile, err := os.Create(name + ".cpu")
-		must(t, err)
-		must(t, pprof.StartCPUProfile(profile))
-		stderr, err = os.Create(name + ".log")
-		must(t, err)
-		time.AfterFunc(3*time.Second, pprof.StopCPUProfile) // the calls are there, and are not being ended yet
-	}
-	if os.Getenv(servesForBench) == "relay" {
-		must(t, serveRelay(ctx, os.Stdout))
-		os.Exit(0)
-	}
-	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, stderr))
+	os.Exit(execute(ctx, []string{"serve"}, os.Environ(), os.Stdout, os.Stderr))
 }
 
-// byTest is the command that serves in a process of its own, as the bridge or as the bare relay.
-func byTest(t testing.TB, mode string) bench.Command {
+// byTest is the command that serves in a process of its own.
+func byTest(t *testing.T) bench.Command {
 	t.Helper()
 	program, err := os.Executable()
 	must(t, err)
 	return bench.Command{
-		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(), Environ: append(passedOn(os.Environ()), servesForBench+"="+mode),
-	}
-}
-
-// TestKept measures a call of each pair of transports whose client comes over WebSocket, and what it keeps.
-func TestKept(t *testing.T) {
-	t.Parallel()
-	for name, socket := range map[string]bool{"to WebRTC": false, "to WebSocket": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var profile []byte
-			report, err := bench.Run(t.Context(), bench.Config{
-				Calls: []int{1}, Duration: time.Second, Events: 20, Socket: socket, SocketClients: true,
-				Kept: func(heap []byte) { profile = heap }, Bridge: byTest(t, "serve"),
-			})
-			must(t, err)
-			r := report.Rounds[0]
-			if r.KeptPerCall <= 0 || r.Words.Sent == 0 || r.Words.Lost >= r.Words.Sent {
-				t.Errorf("%+v", r)
-			}
-			if !strings.Contains(string(profile), "heap profile:") {
-				t.Errorf("no heap profile: %.200s", profile)
-			}
-			if p := r.Bridge; runtime.GOOS == "linux" && p.SetUpCPU <= 0 {
-				t.Errorf("no processor time of a set-up: %+v", p)
-			}
-		})
+		Path: program, Args: []string{"-test.run=^TestServesForBench$"}, Dir: t.TempDir(), Environ: append(passedOn(os.Environ()), servesForBench+"=1"),
 	}
 }
 
 // TestBench measures two calls for two seconds, with the bridge in a process of its own. It checks counts, never times.
 func TestBench(t *testing.T) {
 	t.Parallel()
-	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket, recorded": true} {
+	for name, socket := range map[string]bool{"WebRTC": false, "WebSocket": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Events: 20, Socket: socket, Record: socket}, byTest(t, "serve"))
-			if r.Version != buildVersion() || len(r.Rounds) != 1 || r.Socket != socket || r.Record != socket {
+			r, table := measured(t, benchCommand{Calls: []int{2}, Seconds: 2, Socket: socket}, byTest(t))
+			if r.Version != buildVersion() || len(r.Rounds) != 1 || r.Socket != socket {
 				t.Fatalf("report %+v", r)
 			}
 			row := r.Rounds[0]
@@ -145,7 +101,7 @@ func (i interrupter) Write(p []byte) (int, error) {
 
 func TestBenchIsInterrupted(t *testing.T) {
 	t.Parallel()
-	command := byTest(t, "serve")
+	command := byTest(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var stdout output
@@ -167,12 +123,11 @@ func TestBenchRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		"no number":       {[]string{"--calls", "many"}, 2, "many"},
-		"no calls":        {[]string{"--calls", "0"}, 1, "0 calls at once"},
-		"no time":         {[]string{"--seconds", "0"}, 1, "duration"},
-		"too many events": {[]string{"--events", "201"}, 1, "201 events"},
-		"a folder":        {[]string{"--json", folder}, 1, folder},
-		"no folder":       {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
+		"no number": {[]string{"--calls", "many"}, 2, "many"},
+		"no calls":  {[]string{"--calls", "0"}, 1, "0 calls at once"},
+		"no time":   {[]string{"--seconds", "0"}, 1, "duration"},
+		"a folder":  {[]string{"--json", folder}, 1, folder},
+		"no folder": {[]string{"--json", filepath.Join(folder, "no", "x.json")}, 1, "x.json"},
 	} {
 		code, stdout, stderr := failing(t, nil, append([]string{"bench"}, c.args...)...)
 		if code != c.code || !strings.Contains(stderr, c.want) || stdout != "" {

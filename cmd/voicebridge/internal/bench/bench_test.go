@@ -2,9 +2,9 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"voicebridge/realtime/media"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -24,20 +22,6 @@ func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestALostCallEndsTheMeasurement says which call and why.
-func TestALostCallEndsTheMeasurement(t *testing.T) {
-	t.Parallel()
-	r := &rig{}
-	r.alive, r.end = context.WithCancelCause(t.Context())
-	first, second := r.newCall(1, 2), r.newCall(2, 2)
-	second.read([]byte(`{"type":"bridge.ended","reason":"upstream_lost"}`))
-	first.lost(errors.New("connection closed")) // what follows
-	err := wait(r.alive, time.Now().Add(time.Hour))
-	if err == nil || err.Error() != "call 2 of 2 was lost: the bridge ended it: upstream_lost" {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -68,7 +52,7 @@ func TestBridgeThatFails(t *testing.T) {
 			dir := t.TempDir()
 			environ := []string{"EXTRA=extra", "PATH=" + os.Getenv("PATH")}
 			command := Command{Path: c.path, Args: []string{"-c", c.script}, Environ: environ, Dir: dir}
-			report, err := Run(t.Context(), Config{Calls: []int{1}, Duration: time.Millisecond, Bridge: command})
+			report, err := Run(t.Context(), Config{Calls: []int{1}, Duration: time.Millisecond, Bridge: command, Progress: func(int) {}})
 			for _, want := range c.want {
 				if err == nil || !strings.Contains(err.Error(), want) || len(report.Rounds) != 0 {
 					t.Errorf("%v, want %q", err, want)
@@ -94,14 +78,10 @@ func TestACancelledMeasurementLeavesNothing(t *testing.T) {
 func TestSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]Config{
-		"nothing to measure": {Duration: time.Second},
-		"0 calls at once":    {Calls: []int{1, 0}, Duration: time.Second},
-		"9999 calls":         {Calls: []int{9999}, Duration: time.Second},
-		"a duration of 0s":   {Calls: []int{1}},
-		"a duration of 2h":   {Calls: []int{1}, Duration: 2 * time.Hour},
-		"-1 events":          {Calls: []int{1}, Events: -1, Duration: time.Second},
-		"speech in 101 %":    {Calls: []int{1}, Speech: 101, Duration: time.Second},
-		"201 events":         {Calls: []int{1}, Events: 201, Duration: time.Second},
+		"0 calls at once":  {Calls: []int{1, 0}, Duration: time.Second},
+		"9999 calls":       {Calls: []int{9999}, Duration: time.Second},
+		"a duration of 0s": {Calls: []int{1}},
+		"a duration of 2h": {Calls: []int{1}, Duration: 2 * time.Hour},
 	} {
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -109,74 +89,36 @@ func TestSettingsAreChecked(t *testing.T) {
 	}
 }
 
-// carrier loses each tenth packet, changes another, and hands on the others.
-type carrier struct {
-	to echoed
-	n  int
-}
-
-func (c *carrier) carry(p *media.Packet) {
-	c.n++
-	switch {
-	case c.n%10 == 0:
-		return
-	case c.n == 61:
-		p.Payload = p.Payload[1:]
-	}
-	_ = c.to.WriteAudio(p)
-}
-
-// TestOnlyTheMeasuredTimeCounts sends on schedule.
+// TestOnlyTheMeasuredTimeCounts sends on schedule, loses each tenth packet and changes another.
 func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLoad()
-		c := &call{load: l}
-		way := &carrier{to: echoed{&l.audio}}
+		r := &rig{epoch: time.Now(), alive: t.Context()}
+		c := &call{rig: r}
+		n := 0
+		carry := func() {
+			p := c.next()
+			switch n++; {
+			case n%10 == 0:
+				return
+			case n == 61:
+				p.Payload = p.Payload[1:]
+			}
+			_ = c.WriteAudio(p)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			l.pace(ctx, frame, []func(){func() { way.carry(c.next()) }, func() {}})
-		}()
-		time.Sleep(time.Second)
-		must(t, wait(ctx, l.open(2*time.Second).Add(time.Second)))
+		r.senders.Go(func() { r.pace(ctx, frame, []func(){carry, func() {}}) })
+		must(t, r.wait(time.Second))
+		from := r.now() + int64(frame)
+		r.to.Store(from + int64(2*time.Second))
+		r.from.Store(from)
+		must(t, r.wait(3*time.Second))
 		cancel()
-		<-done
-		if p := l.audio.path(); p.Sent != 100 || p.Lost != 11 || len(l.late.times) != 200 || l.late.path().P99 != 0 {
-			t.Errorf("of 100 packets: %+v, %d timed", p, len(l.late.times))
+		r.senders.Wait()
+		if p := r.audio.path(); p.Sent != 100 || p.Lost != 11 || len(r.behind.times) != 200 || r.behind.path().P99 != 0 {
+			t.Errorf("of 100 packets: %+v, %d timed", p, len(r.behind.times))
 		}
 	})
-}
-
-// TestConversation has callers speak in a share of the time, and send in the rest what Chromium does that saves
-// silence: time goes on, and no packet is missing.
-func TestConversation(t *testing.T) {
-	t.Parallel()
-	for share, want := range map[int]int{100: 400, 50: 200 + 20, 10: 40 + 36, 0: 40} {
-		for _, speech := range [][][]byte{nil, {{1, 2, 3}}} {
-			l := newLoad()
-			c := &call{load: l, speech: speech, silent: turnFrames * (100 - share) / 100}
-			for turn := range 2 {
-				sent, paused := 0, 0
-				for i := range turnFrames {
-					p := c.next()
-					if p == nil {
-						continue
-					}
-					if sent++; int(p.Sequence) != turn*want+sent || p.Timestamp != uint32(turn*turnFrames+i)*frameTicks {
-						t.Fatalf("packet %d of turn %d is %d/%d", sent, turn, p.Sequence, p.Timestamp)
-					}
-					if p.Pauses() {
-						paused++
-					}
-				}
-				if pauses := speech != nil; sent != want || paused > 0 != (pauses && share < 100) {
-					t.Errorf("speech in %d %%: %d packets of a turn, of which %d pause, want %d", share, sent, paused, want)
-				}
-			}
-		}
-	}
 }
 
 // recorder is an upstream session that keeps what is emitted.
@@ -185,54 +127,62 @@ type recorder struct{ events []map[string]any }
 func (r *recorder) Emit(event map[string]any) { r.events = append(r.events, event) }
 func (*recorder) Do(f func())                 { f() }
 
+// TestWholeAnswersAreSpoken loses no word at the edges of answers, and then the call.
 func TestWholeAnswersAreSpoken(t *testing.T) {
 	t.Parallel()
-	session := &recorder{}
-	l := newLoad()
-	s := &speaker{session: session, name: "1", events: answerEvents - 3}
-	l.to.Store(int64(time.Hour))
-	l.from.Store(1)
-	for range 3 + answerEvents {
-		s.speak(l.words.sentNow())
-	}
-	heard := func(delta string) {
-		if at, ok := spokenAt(delta); ok {
-			l.words.arrived(at)
-		}
+	session, r := &recorder{}, &rig{epoch: time.Now()}
+	r.alive, r.end = context.WithCancelCause(t.Context())
+	c := &call{rig: r, session: session, words: answerWords - 3, lost: r.end}
+	r.to.Store(int64(time.Hour))
+	r.from.Store(1)
+	for range 3 + answerWords {
+		c.speak()
 	}
 	var deltas, whole string
-	kinds := map[string]int{}
 	for _, e := range session.events {
-		kind, _ := e["type"].(string)
-		kinds[kind]++
+		raw, err := json.Marshal(e)
+		must(t, err)
+		c.read(raw)
 		if delta, ok := e["delta"].(string); ok {
 			deltas += delta
-			heard(delta)
 		}
 		if transcript, ok := e["transcript"].(string); ok {
 			whole += transcript
 		}
 	}
-	if deltas != whole || kinds["response.created"] != 2 || kinds["response.done"] != 2 || kinds["conversation.item.added"] != 2 {
-		t.Errorf("%v", kinds)
+	if p := r.words.path(); p.Sent != answerWords+3 || p.Lost != 0 || deltas != whole || c.answers != 2 {
+		t.Errorf("%+v in %d answers", p, c.answers)
 	}
-	for _, bad := range []string{"", "words", strings.Repeat("!", timeBytes) + spoken} {
-		heard(bad)
+	if _, ok := spokenAt(strings.Repeat("!", timeBytes) + word); ok {
+		t.Error("a word without its time is timed")
 	}
-	if p := l.words.path(); p.Sent != answerEvents+3 || p.Lost != 0 || len(l.words.times) != p.Sent {
-		t.Errorf("%+v", p)
+	c.read([]byte(`{"type":"bridge.ended","reason":"upstream_lost"}`))
+	if err := r.wait(time.Hour); err == nil || !strings.Contains(err.Error(), "the bridge ended it: upstream_lost") {
+		t.Error(err)
 	}
 }
 
-func TestUsage(t *testing.T) {
+// TestTable says how many calls the machine carries, and why one may doubt it.
+func TestTable(t *testing.T) {
 	t.Parallel()
-	b := &bridge{cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
-	got, err := b.usage()
-	if (err == nil) != (runtime.GOOS == "linux") || err == nil && got.rss < 1000 {
-		t.Errorf("this process: %+v, %v", got, err)
+	used := newProcess(50, usage{rss: 36864}, usage{cpu: time.Second}, usage{cpu: 3 * time.Second, rss: 66864}, 10)
+	r := Report{Version: "v1.2.3", Machine: Machine{Cores: 2}, Seconds: 10, Rounds: []Round{
+		{Calls: 1, Audio: Path{P50: 150, P99: 250, Sent: 500, Lost: 100}, LateP99: 7300}, {Calls: 50, Bridge: used},
+	}}
+	r.Notes = r.Rounds[0].doubts()
+	var got strings.Builder
+	must(t, r.WriteTable(&got))
+	for _, want := range []string{
+		"voicebridge v1.2.3 bench", "1  0.15       0.25", "20.0      0.40     36.0  65.3          600", "60 % of 2 cores carry about 300 calls, and a GiB of memory 1747.",
+		"Doubtful: 1 calls: the load generator was up to 7.3 ms", "Doubtful: 1 calls: 100 of 500 packets and 0 of 0 events were lost",
+	} {
+		if !strings.Contains(got.String(), want) {
+			t.Errorf("no %q in\n%s", want, got.String())
+		}
 	}
-	b.cmd.Process.Pid = -1
-	if _, err := b.usage(); err == nil {
-		t.Error("a process that is not there uses something")
+	got.Reset()
+	r.Rounds, r.Socket = r.Rounds[:1], true
+	if must(t, r.WriteTable(&got)); !strings.Contains(got.String(), "only Linux reports them") || !strings.Contains(got.String(), "1    -") {
+		t.Error(got.String())
 	}
 }
