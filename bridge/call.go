@@ -92,7 +92,7 @@ func newCall(id string, key thread.Key, log *slog.Logger) *call {
 		onCount: func(session.Counter) {}, observer: unobserved{}, trail: newTrail(),
 	}
 	c.images = images{key: key, limit: new(atomic.Int64), log: c.log}
-	c.tools = toolRunner{key: key, observer: c.observer, log: c.log, post: c.post, offer: c.offer, images: &c.images}
+	c.tools = toolRunner{key: key, log: c.log, post: c.post, offer: c.offer, images: &c.images}
 	return c
 }
 

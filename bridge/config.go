@@ -103,8 +103,6 @@ type Turn = session.Turn
 type Observer interface {
 	// SetUp gets how the call was set up, with its first sound or some seconds later.
 	SetUp(how SetUp)
-	// Tool returns the context in which a tool of the present turn runs.
-	Tool(ctx context.Context) context.Context
 	// TurnOver gets each turn once it is over, and charges as they come.
 	TurnOver(turn Turn)
 	// Ended gets why the call has ended once everything is saved, [EndNone] if it never began.
@@ -115,8 +113,6 @@ type Observer interface {
 type unobserved struct{}
 
 func (unobserved) SetUp(SetUp) {}
-
-func (unobserved) Tool(ctx context.Context) context.Context { return ctx }
 
 func (unobserved) TurnOver(Turn) {}
 

@@ -376,7 +376,6 @@ func (s *setup) state(now time.Time) *session.State {
 	c.dialer, c.first = s.dialer, s.up
 	c.dialing = s.dialing
 	c.newest = leg.NewBrowser(1, s.browser, c.log, cfg.OnDraftsDropped)
-	c.tools.observer = c.observer
 	c.thread, c.tools.approvals = cfg.Store, cfg.Store
 	c.onTurn, c.onCount = cfg.OnTurn, cfg.OnCount
 	c.writer = cfg.Writer

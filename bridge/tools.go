@@ -33,7 +33,6 @@ type toolRunner struct {
 	client      *clienttool.Toolkit
 	approvals   approvals // nil for a call whose thread is elsewhere
 	images      *images
-	observer    Observer
 
 	ctx     context.Context //nolint:containedctx // of the running tools
 	endAll  context.CancelCauseFunc
@@ -83,7 +82,7 @@ func (r *toolRunner) start(tc toolkit.Call) {
 			r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
 		}
 	}
-	ctx, cancel := context.WithCancelCause(r.observer.Tool(r.ctx))
+	ctx, cancel := context.WithCancelCause(r.ctx)
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
 		defer cancel(nil)

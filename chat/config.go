@@ -87,9 +87,6 @@ type Config struct {
 	Context ContextBuilder
 	// Observers are notified of every finished turn.
 	Observers []TurnObserver
-	// Begin derives the context of a turn from that of its request, for example with the ids of its trace; nil leaves
-	// it as it is.
-	Begin func(context.Context) context.Context
 	// Cost returns the cost of a request in US dollars; nil, or a nil result, means unknown.
 	Cost func(provider, model string, usage llm.Usage) *float64
 	// NoTitles leaves threads without titles.
@@ -110,9 +107,6 @@ func (c Config) withDefaults() (Config, error) {
 	c.Provider = cmp.Or(c.Provider, c.Providers[0].Name())
 	if _, err := c.provider(c.Provider); err != nil {
 		return c, fmt.Errorf("chat: Config.Provider: %w", err)
-	}
-	if c.Begin == nil {
-		c.Begin = func(ctx context.Context) context.Context { return ctx }
 	}
 	c.History = c.History.withDefaults()
 	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, defaultMaxToolRounds)

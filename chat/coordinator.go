@@ -211,7 +211,7 @@ func (c *Coordinator) Turn(ctx context.Context, req TurnRequest) (*Turn, error) 
 		cfg: &c.cfg, req: req, id: persistence.NewID(), begun: time.Now(), ending: c.ending, done: make(chan struct{}),
 		log: c.log.With("thread_id", req.Key.Thread), fitted: &c.fitted,
 	}
-	t.ctx, t.stop = context.WithCancelCause(c.cfg.Begin(context.WithoutCancel(ctx)))
+	t.ctx, t.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := c.enter(t); err != nil {
 		t.stop(err)
 		return nil, fmt.Errorf("begin turn: %w", err)

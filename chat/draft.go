@@ -265,7 +265,6 @@ type saver struct {
 	stop   context.CancelCauseFunc
 	writer *spool.Writer
 	key    thread.Key
-	saves  []Interval // for which the turn has waited
 }
 
 // put saves changes soon.
@@ -275,16 +274,8 @@ func (s *saver) put(changes ...persistence.Change) {
 	}
 }
 
-// maxSaves is how many waits the report of a turn lists.
-const maxSaves = 64
-
 // flush waits until everything is safe, in the database or in the writer's file: a tool does not run before its call is
 // on record.
 func (s *saver) flush(ctx context.Context) error {
-	began := time.Now()
-	err := s.writer.Await(ctx, s.key)
-	if len(s.saves) < maxSaves {
-		s.saves = append(s.saves, Interval{began, time.Now()})
-	}
-	return err
+	return s.writer.Await(ctx, s.key)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"voicebridge/persistence/records"
-	"voicebridge/thread"
 )
 
 // Limits of what a turn keeps for its followers.
@@ -201,12 +200,5 @@ type Course struct {
 	Begun, Ended time.Time
 	// FirstToken is the time until the first piece of the answer; 0 means never.
 	FirstToken time.Duration
-	// Requests are the requests to the model, Tools the finished tool calls, and Saves the first transactions, at most
-	// 64.
-	Requests []records.Response
-	Tools    []thread.ToolCall
-	Saves    []Interval
+	Requests   []records.Response // to the model
 }
-
-// Interval is when something was done.
-type Interval struct{ Begun, Ended time.Time }

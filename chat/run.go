@@ -191,26 +191,16 @@ func (t *Turn) publish(kind persistence.EventType, data any) {
 	t.cfg.Store.Publish(t.ctx, t.req.Key, persistence.Event{Type: kind, Data: toolkit.Encode(data)})
 }
 
-// course returns what the turn spent its time on.
-func (t *Turn) course() Course {
-	c := Course{
-		Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
-		Requests: t.steps.records, Saves: t.saver.saves,
-	}
-	for _, call := range t.tools.all {
-		if call.Done() {
-			c.Tools = append(c.Tools, call.Record())
-		}
-	}
-	return c
-}
-
 // report notifies the observers.
 func (t *Turn) report() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), observerTimeout)
 	defer cancel()
 	report := TurnReport{
-		Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Settled: t.settled, Course: t.course(),
+		Key: t.req.Key, Result: t.result, Closed: t.req.Closing != nil, Settled: t.settled,
+		Course: Course{
+			Begun: t.begun, Ended: t.ended, FirstToken: time.Duration(t.steps.firstMS) * time.Millisecond,
+			Requests: t.steps.records,
+		},
 	}
 	for _, o := range t.cfg.Observers {
 		func() {

@@ -21,9 +21,8 @@ import (
 	"voicebridge/persistence/persistencetest"
 )
 
-// diggingTool is slowTool with an end: it is done when dug is closed. asked gets the header of each
-// request for it.
-func diggingTool(t *testing.T, dug <-chan struct{}, asked func(http.Header)) (config string) {
+// diggingTool is slowTool with an end: it is done when dug is closed.
+func diggingTool(t *testing.T, dug <-chan struct{}) (config string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var request struct {
@@ -41,7 +40,6 @@ func diggingTool(t *testing.T, dug <-chan struct{}, asked func(http.Header)) (co
 		case "tools/list":
 			result = `{"tools":[{"name":"dig","description":"Digs a hole","inputSchema":{"type":"object"}}]}`
 		case "tools/call":
-			asked(r.Header)
 			select {
 			case <-dug:
 			case <-r.Context().Done():
@@ -71,7 +69,7 @@ func digging(t *testing.T, environ ...string) (s *rig, p *tab, dug func()) {
 	t.Cleanup(dug)
 	cfg := speaking(greets)
 	onPlease(cfg.Script, "Dig a hole.", "garden__dig", "{}")
-	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, slices.Concat(waiting, environ, []string{"VOICEBRIDGE_MCP_CONFIG=" + diggingTool(t, end, func(http.Header) {})})...)
+	s = serveWith(t, persistencetest.SQLiteURL(t), cfg, slices.Concat(waiting, environ, []string{"VOICEBRIDGE_MCP_CONFIG=" + diggingTool(t, end)})...)
 	return s, openBrowser(t), dug
 }
 

@@ -11,7 +11,6 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/llm"
 	"voicebridge/llm/anthropic"
 	"voicebridge/llm/google"
@@ -75,7 +74,7 @@ func openProvider(c *config.Config, name string, client *http.Client) (llm.Provi
 // calls request text turns.
 func openChat(
 	cfg config.Config, store *persistence.Store, writer *spool.Writer, tools *tools, observers []chat.TurnObserver,
-	ran func(toolkit.Report), traces *telemetry.Traces, log *slog.Logger,
+	ran func(toolkit.Report), log *slog.Logger,
 ) (*chat.Coordinator, error) {
 	h := cfg.Conversations.History
 	out := chat.Config{
@@ -91,13 +90,12 @@ func openChat(
 		MaxToolRounds: h.MaxToolRounds,
 		NoTitles:      !cfg.Conversations.AutoGenerateTitles,
 		Observers:     observers,
-		Begin:         traces.Begin,
 		Cost:          cfg.TextCost,
 		Logger:        log,
 	}
 	out.SpokenInstructions = cfg.Text.Spoken()
 	for _, name := range cfg.TextProviders() {
-		p, err := openProvider(&cfg, name, traces.Client("voicebridge/"+buildVersion()))
+		p, err := openProvider(&cfg, name, &http.Client{Transport: agent{}})
 		if err != nil {
 			return nil, fmt.Errorf("open provider %s: %w", name, err)
 		}

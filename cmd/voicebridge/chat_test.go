@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/web"
@@ -54,7 +53,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		config.ProviderGoogle:    {"model-1:streamGenerateContent key-g "},
 		config.ProviderOllama:    {"/api/chat  ", `"num_ctx":16000`},
 	} {
-		p, err := openProvider(&cfg, name, (*telemetry.Traces)(nil).Client("voicebridge/"+buildVersion()))
+		p, err := openProvider(&cfg, name, &http.Client{Transport: agent{}})
 		if err != nil || p.Name() != name {
 			t.Fatalf("%s: provider %v, %v", name, p, err)
 		}

@@ -72,7 +72,7 @@ func (e *eraseCommand) Run(p *process) error {
 			return err
 		}
 		t := &tools{log: log}
-		failed := t.openMCP(cfg, store, nil)
+		failed := t.openMCP(cfg, store)
 		if t.mcp != nil {
 			defer func() { err = errors.Join(err, t.mcp.Close()) }()
 		}

@@ -105,7 +105,7 @@ func (a *app) openMedia(context.Context) (err error) {
 }
 
 func (a *app) openTools(ctx context.Context) (err error) {
-	if a.tools, err = openTools(ctx, a.cfg, a.store, a.traces, a.log); err != nil {
+	if a.tools, err = openTools(ctx, a.cfg, a.store, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.tools.close)
@@ -114,7 +114,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 }
 
 func (a *app) openUpstream(ctx context.Context) (err error) {
-	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.traces, a.log); err != nil {
+	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.up.close)
@@ -129,8 +129,7 @@ func (a *app) openUpstream(ctx context.Context) (err error) {
 
 func (a *app) openTexts(context.Context) (err error) {
 	a.texts, err = openChat(
-		a.cfg, a.store, a.spool, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.traces,
-		a.log,
+		a.cfg, a.store, a.spool, a.tools, []chat.TurnObserver{a.metrics, a.observer, a.queue}, a.observer.Tool, a.log,
 	)
 	return err
 }
@@ -269,7 +268,7 @@ func (a *app) recoverDead(ctx context.Context, dir string) error {
 func (a *app) openSpool(dir string) (err error) {
 	cfg := spool.Config{
 		Store: a.store, Dir: dir, Logger: a.log,
-		Observe: func(t spool.Attempt) { a.observer.Saved(t.Key, t.Due, t.Ended, t.InFile, t.Err == nil, t.Changes) },
+		Observe: func(t spool.Attempt) { a.observer.Saved(t.Ended.Sub(t.Due), t.InFile, t.Err == nil, t.Changes) },
 		Saved: func(key thread.Key, messages []thread.Message) {
 			if a.calls != nil {
 				a.calls.Saved(key, messages)

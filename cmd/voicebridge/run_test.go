@@ -266,7 +266,7 @@ func TestPickedTools(t *testing.T) {
 	t.Parallel()
 	names := func(pick config.Tools) string {
 		pick.Toolkits = []string{config.ToolkitArtifacts}
-		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, io.Discard))
+		opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, newLogger(config.Log{}, io.Discard))
 		must(t, err)
 		defer func() { _ = opened.close() }()
 		r, err := opened.registry(t.Context(), "", assistant.Assistant{})
@@ -303,7 +303,7 @@ func TestMisspeltTools(t *testing.T) {
 			Approve: toolkit.MustNames("http:write", "htpp:write", "files__*"),
 		},
 	}
-	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, nil, newLogger(config.Log{}, &log))
+	opened, err := openTools(t.Context(), config.Config{Tools: pick, MCPConfig: emptyMCP(t)}, nil, newLogger(config.Log{}, &log))
 	must(t, err)
 	defer func() { _ = opened.close() }()
 	opened.reportLists()

@@ -36,7 +36,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 			}
 			return nil
 		})
-		a.log.Info("turns are traced", "endpoint", t.Endpoint, "sample", t.Sample)
+		a.log.Info("the set-up of calls is traced", "endpoint", t.Endpoint, "sample", t.Sample)
 	}
 	a.observer = telemetry.NewObserver(metrics, a.traces, a.cfg.Driver())
 	return nil

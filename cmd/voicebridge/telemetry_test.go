@@ -1,11 +1,9 @@
 package main
 
 import (
-	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -68,21 +66,10 @@ func request(t *testing.T, method, url, accept, body string) string {
 	return string(raw)
 }
 
-// TestTelemetryOfATurn types a message that calls a tool and checks what operators see: the metrics
-// on their port, and the trace at a receiver.
+// TestTelemetryOfATurn types a message that calls a tool and checks what operators see on their port.
 func TestTelemetryOfATurn(t *testing.T) {
 	t.Parallel()
-	traces := make(chan string, 10)
-	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body io.Reader = r.Body
-		if r.Header.Get("Content-Encoding") == "gzip" {
-			body, _ = gzip.NewReader(r.Body)
-		}
-		raw, _ := io.ReadAll(body)
-		traces <- r.URL.Path + " " + r.Header.Get("Api-Key") + " " + string(raw)
-	}))
-	t.Cleanup(receiver.Close)
-	url, log := serving(t, "VOICEBRIDGE_METRICS_LISTEN=:0", "OTEL_EXPORTER_OTLP_ENDPOINT="+receiver.URL, "OTEL_EXPORTER_OTLP_HEADERS=api-key=canary")
+	url, log := serving(t, "VOICEBRIDGE_METRICS_LISTEN=:0")
 	thread := regexp.MustCompile(`"id":"([^"]+)"`).FindStringSubmatch(request(t, http.MethodPost, url+"/api/threads", "", "{}"))[1]
 	request(t, http.MethodPost, url+"/api/threads/"+thread+"/messages", "", `{"content":"Draw me a chart of the canaries, please."}`)
 
@@ -101,19 +88,11 @@ func TestTelemetryOfATurn(t *testing.T) {
 	// The turn is reported after its answer was sent.
 	figures := ""
 	eventually(t, func() bool {
-		figures = request(t, http.MethodGet, operators+"/metrics", "application/openmetrics-text; version=1.0.0", "")
+		figures = request(t, http.MethodGet, operators+"/metrics", "", "")
 		return strings.Contains(figures, `stage="total"`)
 	})
-	wantIn(figures, `voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_bar_chart"} 1`, `# {trace_id="`, `voicebridge_tokens_total{kind="text"`,
+	wantIn(figures, `voicebridge_tool_calls_total{executor="app",outcome="done",tool="create_bar_chart"} 1`, `voicebridge_tokens_total{kind="text"`,
 		`voicebridge_database_commit_duration_seconds_count{outcome="saved"}`, "voicebridge_spool_changes 0", "voicebridge_queue_waiting 0", "voicebridge_calls_live 0", "go_goroutines")
 	wantIn(request(t, http.MethodGet, url+"/metrics", "", ""), "voicebridge_tool_calls_total") // without authentication the main port answers, too
 	wantIn(request(t, http.MethodGet, operators+"/debug/pprof/goroutine?debug=1", "", ""), "goroutine profile")
-	got := <-traces
-	wantIn(got, "/v1/traces canary ", "text turn", "execute_tool create_bar_chart", "database", "voicebridge.thread_id", thread)
-	if strings.Contains(got, "canaries") {
-		t.Error("what was said is in the trace")
-	}
-	if strings.Contains(log.String(), "canary") {
-		t.Error("the header of the receiver is in the log")
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
@@ -54,14 +53,14 @@ type tools struct {
 
 // openTools makes the server's own tools. run connects to the MCP servers. close must be called.
 func openTools(
-	ctx context.Context, cfg config.Config, store *persistence.Store, traces *telemetry.Traces, log *slog.Logger,
+	ctx context.Context, cfg config.Config, store *persistence.Store, log *slog.Logger,
 ) (*tools, error) {
 	t := &tools{pick: cfg.Tools, log: log, changed: make(chan struct{}, 1)}
 	if store != nil {
 		t.http = httptool.New(guard.New(guardRules(cfg)), chat.Media{Store: store, Quota: cfg.ImageQuota()})
 	}
 	t.openOwn(ctx, cfg)
-	if err := t.openMCP(cfg, store, traces); err != nil {
+	if err := t.openMCP(cfg, store); err != nil {
 		return nil, err
 	}
 	return t, nil
@@ -89,7 +88,7 @@ func (t *tools) reportLists() {
 var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme", "look"}
 
 // openMCP prepares the MCP servers, if any are configured.
-func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *telemetry.Traces) error {
+func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	t.folder = filepath.Join(dataDir(cfg.Secrets.DatabaseURL.Reveal()), "mcp")
 	path := cfg.MCPPath()
 	if path == "" {
@@ -103,7 +102,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store, traces *tel
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
 	}
 	options := mcptool.Options{
-		Logger: t.log, Version: buildVersion(), Trace: traces.Write, CallTimeout: cfg.Tools.Timeout,
+		Logger: t.log, Version: buildVersion(), CallTimeout: cfg.Tools.Timeout,
 		Changed: func() {
 			select {
 			case t.changed <- struct{}{}:

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"slices"
 
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
 	"voicebridge/realtime/rtc"
@@ -35,10 +35,10 @@ type upstream struct {
 }
 
 func openUpstream(
-	ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger,
+	ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger,
 ) (*upstream, error) {
 	if len(cfg.Upstreams) > 0 {
-		return openUpstreams(ctx, cfg, api, traces, log)
+		return openUpstreams(ctx, cfg, api, log)
 	}
 	if cfg.Driver() == config.UpstreamSimulator {
 		u, err := openSimulator(ctx, cfg, log)
@@ -57,8 +57,17 @@ func openUpstream(
 		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
 	}
 	client := realtimeClient(&cfg)
-	client.HTTP = traces.Client("voicebridge/" + buildVersion())
+	client.HTTP = &http.Client{Transport: agent{}}
 	return &upstream{routes: []bridge.Route{{Upstream: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}}}, nil
+}
+
+// agent is the default transport with this program's name as the User-Agent.
+type agent struct{}
+
+func (agent) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("User-Agent", "voicebridge/"+buildVersion())
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // realtimeClient returns a client that creates calls as the settings say.
@@ -144,7 +153,7 @@ func unencrypted(address string) string {
 
 // openUpstreams makes the drivers of the settings' list.
 func openUpstreams(
-	ctx context.Context, cfg config.Config, api *rtc.API, traces *telemetry.Traces, log *slog.Logger,
+	ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger,
 ) (*upstream, error) {
 	all := &upstream{log: log}
 	if slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.BuiltIn() }) {
@@ -171,7 +180,7 @@ func openUpstreams(
 		case u.IsLive():
 			client := liveClient(&cfg, &u)
 			client.Log = log.With("upstream", u.Name)
-			client.HTTP = traces.Client("voicebridge/" + buildVersion())
+			client.HTTP = &http.Client{Transport: agent{}}
 			if u.BuiltIn() {
 				client.URL, client.APIKey, client.HTTP = "http://"+all.ln.Addr().String()+"/v1/live/sessions", all.key, nil
 			}
@@ -187,7 +196,7 @@ func openUpstreams(
 			client := &realtime.Client{
 				CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(&cfg),
 			}
-			client.HTTP = traces.Client("voicebridge/" + buildVersion())
+			client.HTTP = &http.Client{Transport: agent{}}
 			route.Upstream = bridge.NewRealtime(u.Name, api, client)
 		}
 		all.routes = append(all.routes, route)

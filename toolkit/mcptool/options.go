@@ -3,7 +3,6 @@ package mcptool
 import (
 	"context"
 	"log/slog"
-	"net/http"
 	"time"
 
 	"voicebridge/toolkit"
@@ -26,8 +25,6 @@ type Options struct {
 	SignIn signIn
 	// Folder is where processes of which each owner has one work, each in a folder of its own; empty = data/mcp.
 	Folder string
-	// Trace adds the headers that name the span of a context to a request to a server; nil = none.
-	Trace func(context.Context, http.Header)
 	// ConnectTimeout limits one attempt to connect and list the tools; 0 = 20 s.
 	ConnectTimeout time.Duration
 	// CallTimeout limits a call of a tool whose server has no limit of its own; 0 = 30 s. So long a turn also waits for

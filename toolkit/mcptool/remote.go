@@ -136,7 +136,6 @@ func (t *headerTransport) RoundTrip(request *http.Request) (*http.Response, erro
 		for key, value := range r.config.Headers {
 			request.Header.Set(key, value)
 		}
-		r.server.options.Trace(request.Context(), request.Header)
 		if r.config.Auth == AuthOAuth {
 			return t.authorized(request)
 		}

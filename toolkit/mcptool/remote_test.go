@@ -185,36 +185,6 @@ func TestHTTPAnswersAreBounded(t *testing.T) {
 	}
 }
 
-// TestTraceOfACall checks that the request of a call carries the span of its context, and
-// only to the configured server.
-func TestTraceOfACall(t *testing.T) {
-	t.Parallel()
-	type key struct{}
-	var mu sync.Mutex
-	got := map[string]bool{}
-	next := newHTTPHandler(t)
-	h := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		got[r.Header.Get("traceparent")] = true
-		mu.Unlock()
-		next.ServeHTTP(w, r)
-	}))
-	b := openWith(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url}}, Options{ConnectTimeout: time.Minute, Trace: func(ctx context.Context, header http.Header) {
-		if span, ok := ctx.Value(key{}).(string); ok {
-			header.Set("traceparent", span)
-		}
-	}})
-	ctx := context.WithValue(t.Context(), key{}, "00-1-2-01")
-	if r := b.router.Call(ctx, toolkit.Call{ID: "c", Name: "s__echo", Arguments: `{"text":"x"}`}, nil); r.Failed() {
-		t.Errorf("Call() = %+v", r)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if len(got) != 2 || !got["00-1-2-01"] || !got[""] { // the connection belongs to no call
-		t.Errorf("requests named %v", got)
-	}
-}
-
 // TestEndlessList has servers whose list always has another page.
 func TestEndlessList(t *testing.T) {
 	t.Parallel()
@@ -301,7 +271,7 @@ func TestRedirects(t *testing.T) {
 func TestStreamWithoutHead(t *testing.T) {
 	t.Parallel()
 	h := serveHandler(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, server: &server{options: Options{Trace: func(context.Context, http.Header) {}}}}
+	r := &remote{config: Server{Type: TypeHTTP, URL: h.url}, server: &server{}}
 	_, err := r.connect()
 	must(t, err)
 	defer r.stop()

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -48,9 +47,6 @@ func Open(config Config, options Options) (*Servers, error) {
 	options.Version = cmp.Or(options.Version, "dev")
 	if options.Pins == nil {
 		options.Pins = &memory{}
-	}
-	if options.Trace == nil {
-		options.Trace = func(context.Context, http.Header) {}
 	}
 	if options.Changed == nil {
 		options.Changed = func() {}

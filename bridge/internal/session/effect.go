@@ -181,13 +181,11 @@ type (
 
 // Turn is an input of the user, or what began a call, with all that was made to answer it.
 type Turn struct {
-	// Responses have ended, in the order in which they began; Tools have, too, and are without arguments and results.
+	// Responses have ended, in the order in which they began.
 	Responses []records.Response
-	Tools     []thread.ToolCall
 	// Charges are what else was paid: transcriptions, and the length of sessions.
 	Charges []records.Response
-	// Asked is when the user's part ended, zero if there is none; Latency has the stages since then, in milliseconds.
-	Asked   time.Time
+	// Latency has the stages since the user's part ended, in milliseconds.
 	Latency map[string]int64
 }
 

@@ -285,7 +285,6 @@ type response struct {
 // turn is the present one, as far as it is made.
 type turn struct {
 	responses []*response
-	tools     []thread.ToolCall
 	charges   []records.Response
 	asked     time.Time
 }

@@ -440,9 +440,6 @@ func show(t *testing.T, e Effect) string {
 		for _, r := range e.Turn.Responses {
 			text.WriteString(" " + r.UpstreamID)
 		}
-		for _, c := range e.Turn.Tools {
-			text.WriteString(" " + c.ToolCallID)
-		}
 		for _, r := range e.Turn.Charges {
 			text.WriteString(" " + string(r.Kind))
 		}

@@ -79,7 +79,7 @@ func (r *response) awaitsSound() bool {
 
 // turnOver reports the turn, if anything was made in it. What is still being made is of the next one.
 func (q *responses) turnOver() {
-	over, rest := Turn{Tools: q.turn.tools, Charges: q.turn.charges, Asked: q.turn.asked}, turn{}
+	over, rest := Turn{Charges: q.turn.charges}, turn{}
 	for _, r := range q.turn.responses {
 		if !r.done {
 			rest.responses, rest.asked = append(rest.responses, r), r.asked
@@ -90,7 +90,7 @@ func (q *responses) turnOver() {
 			over.Latency = r.latency
 		}
 	}
-	if len(over.Responses)+len(over.Tools)+len(over.Charges) > 0 {
+	if len(over.Responses)+len(over.Charges) > 0 {
 		q.do(TurnOver{Turn: over})
 	}
 	q.turn = rest

@@ -169,9 +169,6 @@ func (t *tools) close(run *toolRun) {
 	record := run.saved()
 	t.record(run)
 	t.publishClosed(run)
-	brief := record
-	brief.Input, brief.Output = "", ""
-	t.answers.turn.tools = append(t.answers.turn.tools, brief)
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message = "bridge.tool.failed", record.Error

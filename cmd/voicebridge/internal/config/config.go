@@ -88,7 +88,7 @@ type Config struct {
 
 	Limits  access.Limits `yaml:"limits"`
 	Metrics Metrics       `yaml:"metrics,flow"`
-	// OpenTelemetry traces, which show what each turn spent its time on.
+	// OpenTelemetry traces, which show how calls were set up.
 	Traces telemetry.TraceConfig `yaml:"traces"`
 	Log    Log                   `yaml:"log,flow"`
 	// How long running calls and requests may take to end when the process is stopped.

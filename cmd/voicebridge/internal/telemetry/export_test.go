@@ -14,10 +14,9 @@ import (
 
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"voicebridge/chat"
 )
 
 // TestReceiver sends a trace to an OTLP receiver that speaks HTTP.
@@ -42,19 +41,19 @@ func TestReceiver(t *testing.T) {
 		Endpoint: receiver.URL + "/base/", Headers: map[string]string{"X-Key": "k 1"}, Sample: 1, Version: "v9", Instance: "i7", Logger: slog.New(slog.DiscardHandler),
 	})
 	must(t, err)
-	id := traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+	traces.setUp(trace.SpanContext{}, setUp)
 	if err := traces.Close(t.Context()); err != nil { // which sends
 		t.Fatal(err)
 	}
 	request := <-requests
 	text := request.String()
-	for _, want := range []string{`"voicebridge"`, `"v9"`, `"i7"`, `name:"text turn"`} {
+	for _, want := range []string{`"voicebridge"`, `"v9"`, `"i7"`, `name:"call set-up"`} {
 		if !strings.Contains(strings.ReplaceAll(text, "  ", " "), want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}
-	if span := request.ResourceSpans[0].ScopeSpans[0].Spans[0]; id == "" || span.StartTimeUnixNano != uint64(begun.UnixNano()) {
-		t.Errorf("trace %q, span %v", id, span)
+	if span := request.ResourceSpans[0].ScopeSpans[0].Spans[0]; span.StartTimeUnixNano != uint64(begun.UnixNano()) {
+		t.Errorf("span %v", span)
 	}
 }
 
@@ -75,7 +74,7 @@ func TestReceiverIsAway(t *testing.T) {
 	must(t, err)
 	for _, a := range []bool{true, true, false, false, true} {
 		away.Store(a)
-		traces.turn(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
+		traces.setUp(trace.SpanContext{}, setUp)
 		if err := traces.provider.ForceFlush(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -86,20 +85,6 @@ func TestReceiverIsAway(t *testing.T) {
 	}
 	if text := log.String(); strings.Contains(text, "key-of-receiver") || !strings.Contains(text, "unknown key: Bearer [key]") {
 		t.Errorf("the log shows the key, or not what the receiver says:\n%s", text)
-	}
-}
-
-// TestSample samples no turns, so that no span is made.
-func TestSample(t *testing.T) {
-	t.Parallel()
-	o, scrape, spans := setup(t)
-	traces, err := OpenTraces(t.Context(), TraceConfig{Endpoint: "http://127.0.0.1:1", Sample: 0, Logger: slog.New(slog.DiscardHandler)})
-	must(t, err)
-	defer func() { _ = traces.Close(context.Background()) }()
-	o.traces, _ = traces, spans
-	o.TurnFinished(t.Context(), chat.TurnReport{Course: chat.Course{Begun: begun, Ended: after(5)}})
-	if strings.Contains(scrape(openMetrics), "trace_id") {
-		t.Error("there is an exemplar of a trace that nobody keeps")
 	}
 }
 

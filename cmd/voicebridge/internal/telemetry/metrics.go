@@ -118,13 +118,9 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// observe records a duration, with its trace as exemplar if there is one.
-func observe(o prometheus.Observer, took time.Duration, traceID string) {
-	if with, ok := o.(prometheus.ExemplarObserver); ok && traceID != "" {
-		with.ObserveWithExemplar(took.Seconds(), prometheus.Labels{"trace_id": traceID})
-		return
-	}
-	o.Observe(took.Seconds())
+// took records how long a stage of an answer took.
+func (m *Metrics) took(kind, stage string, d time.Duration) {
+	m.latency.WithLabelValues(kind, stage).Observe(d.Seconds())
 }
 
 // names bounds how many values a label has that clients can choose.

@@ -13,7 +13,6 @@ package telemetry
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -33,44 +32,26 @@ type Observer struct {
 	traces  *Traces // may be nil
 	// upstream is the name of what answers calls.
 	upstream string
-
-	mu    sync.Mutex
-	calls map[thread.Key]*voiceCall // those that are followed
 }
 
 var _ chat.RequestObserver = (*Observer)(nil)
 
 // NewObserver returns an observer for a process whose calls upstream answers. traces may be nil.
 func NewObserver(m *Metrics, t *Traces, upstream string) *Observer {
-	return &Observer{metrics: m, traces: t, upstream: upstream, calls: make(map[thread.Key]*voiceCall)}
+	return &Observer{metrics: m, traces: t, upstream: upstream}
 }
 
 // Call follows a new call, which the span of ctx asked for.
 func (o *Observer) Call(ctx context.Context, key thread.Key, callID string) bridge.Observer {
-	c := &voiceCall{
-		metrics: o.metrics, traces: o.traces, upstream: o.upstream,
-		key: key, id: callID, asker: trace.SpanContextFromContext(ctx),
-	}
-	c.forget = func() {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		if o.calls[key] == c { // another one may have followed on its thread
-			delete(o.calls, key)
-		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.calls[key] = c
-	return c
+	return &voiceCall{Observer: o, key: key, id: callID, asker: trace.SpanContextFromContext(ctx)}
 }
 
-func (o *Observer) TurnFinished(ctx context.Context, report chat.TurnReport) {
-	traceID := o.traces.turn(ctx, report)
+func (o *Observer) TurnFinished(_ context.Context, report chat.TurnReport) {
 	course := report.Course
 	if course.FirstToken > 0 {
-		observe(o.metrics.latency.WithLabelValues(kindText, "first_token"), course.FirstToken, traceID)
+		o.metrics.took(kindText, "first_token", course.FirstToken)
 	}
-	observe(o.metrics.latency.WithLabelValues(kindText, "total"), course.Ended.Sub(course.Begun), traceID)
+	o.metrics.took(kindText, "total", course.Ended.Sub(course.Begun))
 	for _, r := range course.Requests {
 		o.metrics.response(kindText, report.Result.Provider, r)
 	}
@@ -93,7 +74,7 @@ func (o *Observer) Tool(r toolkit.Report) {
 		tool = r.Entry.Tool.Definition().Name
 	}
 	o.metrics.toolCalls.WithLabelValues(executor, tool, string(r.Ending)).Inc()
-	observe(o.metrics.toolTime.WithLabelValues(executor, tool), r.Took, "")
+	o.metrics.toolTime.WithLabelValues(executor, tool).Observe(r.Took.Seconds())
 }
 
 // Write counts a transaction; see persistence.Options.
@@ -108,9 +89,9 @@ func (o *Observer) Write(took time.Duration, saved bool) {
 // Lost counts changes of calls that can never be saved; see persistence.Options.
 func (o *Observer) Lost(changes int) { o.metrics.lost.Add(float64(changes)) }
 
-// Saved takes an attempt to save changes of a call's thread; safe means that they are durable, in the
-// database or in the file. The metric calls a failed attempt lost, although it will be repeated.
-func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bool, changes []persistence.Change) {
+// Saved takes an attempt to save changes of a thread; safe means that they are durable, in the database or in the file.
+// What a call says counts. The metric calls a failed attempt lost, although it will be repeated.
+func (o *Observer) Saved(took time.Duration, inFile, safe bool, changes []persistence.Change) {
 	if !slices.ContainsFunc(changes, ofCall) {
 		return
 	}
@@ -121,13 +102,7 @@ func (o *Observer) Saved(key thread.Key, began, ended time.Time, inFile, safe bo
 	case inFile:
 		where = savedInFile
 	}
-	o.metrics.spoken.WithLabelValues(where).Observe(ended.Sub(began).Seconds())
-	o.mu.Lock()
-	call := o.calls[key]
-	o.mu.Unlock()
-	if safe && call != nil { // else they will be tried again
-		call.saved(interval{began, ended})
-	}
+	o.metrics.spoken.WithLabelValues(where).Observe(took.Seconds())
 }
 
 // ofCall reports whether a change is what a call says, and not a text turn.

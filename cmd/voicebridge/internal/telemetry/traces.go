@@ -2,20 +2,21 @@ package telemetry
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"voicebridge/bridge"
 )
 
 // TraceConfig says where traces go.
@@ -25,34 +26,29 @@ type TraceConfig struct {
 	Endpoint string `yaml:"endpoint" format:"url" env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
 	// Headers are sent with every request, such as a key of the receiver.
 	Headers map[string]string
-	// Share of turns that are traced.
+	// Share of calls that are traced.
 	Sample float64 `yaml:"sample" default:"1" min:"0" max:"1"`
 	// Version is the program's version, Instance the id of the process.
 	Version, Instance string
 	Logger            *slog.Logger
 }
 
-// Traces makes and sends a trace of every turn. A nil one makes none. It is safe for concurrent
-// use.
+// Traces makes and sends a trace of how each call was set up. A nil one makes none. It is safe for concurrent use.
 type Traces struct {
 	provider *sdk.TracerProvider
-	sampler  sdk.Sampler
 	tracer   trace.Tracer
 }
 
 // OpenTraces makes the exporter. It sends nothing yet: an unreachable receiver is not an error.
 func OpenTraces(ctx context.Context, cfg TraceConfig) (*Traces, error) {
 	exporter, err := otlptracehttp.New(ctx,
-		otlptracehttp.WithEndpointURL(TracesURL(cfg.Endpoint)), otlptracehttp.WithHeaders(cfg.Headers),
-		otlptracehttp.WithTimeout(10*time.Second))
+		otlptracehttp.WithEndpointURL(strings.TrimSuffix(cfg.Endpoint, "/")+"/v1/traces"),
+		otlptracehttp.WithHeaders(cfg.Headers), otlptracehttp.WithTimeout(10*time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("open traces: %w", err)
 	}
 	return newTraces(ctx, cfg, sdk.WithBatcher(newReporting(exporter, cfg)))
 }
-
-// TracesURL returns the URL that traces are sent to at a receiver with that base URL.
-func TracesURL(base string) string { return strings.TrimSuffix(base, "/") + "/v1/traces" }
 
 func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOption) (*Traces, error) {
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
@@ -63,9 +59,8 @@ func newTraces(ctx context.Context, cfg TraceConfig, export sdk.TracerProviderOp
 		return nil, fmt.Errorf("open traces: OTEL_RESOURCE_ATTRIBUTES must be name=value,name=value: %w", err)
 	}
 	sampler := sdk.ParentBased(sdk.TraceIDRatioBased(cfg.Sample))
-	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler),
-		sdk.WithIDGenerator(ids{}))
-	return &Traces{provider: provider, sampler: sampler, tracer: provider.Tracer("voicebridge")}, nil
+	provider := sdk.NewTracerProvider(export, sdk.WithResource(about), sdk.WithSampler(sampler))
+	return &Traces{provider: provider, tracer: provider.Tracer("voicebridge")}, nil
 }
 
 // Close sends what is left, until ctx ends.
@@ -79,92 +74,27 @@ func (t *Traces) Close(ctx context.Context) error {
 	return nil
 }
 
-// span makes a span that has already ended, and below it those that inside makes.
-func (t *Traces) span(
-	ctx context.Context, name string, begun, ended time.Time, kind trace.SpanKind, failure string,
-	attributes []attribute.KeyValue, inside func(context.Context),
-) {
-	ctx, span := t.tracer.Start(ctx, name, trace.WithTimestamp(begun), trace.WithSpanKind(kind),
-		trace.WithAttributes(attributes...))
-	if failure != "" {
-		span.SetStatus(codes.Error, failure)
-	}
-	if inside != nil && span.IsRecording() {
-		inside(context.WithValue(ctx, spanIDKey{}, trace.SpanID{})) // they have ids of their own
-	}
-	span.End(trace.WithTimestamp(ended))
-}
-
-// traceID holds the ids of a trace that will be made.
-type traceID struct {
-	trace.TraceID
-
-	span   trace.SpanID      // of the turn
-	parent trace.SpanContext // of the turn; not valid if it has none
-	kept   bool              // it will be sent
-}
-
-// newID returns the ids of a new turn below parent, which may be invalid. Whether it is sent is
-// decided by the parent, or else at random.
-func (t *Traces) newID(parent trace.SpanContext) traceID {
+// Read returns a context with the span that a request's headers (W3C Trace Context) name as its parent, if they name
+// one.
+func (t *Traces) Read(ctx context.Context, header http.Header) context.Context {
 	if t == nil {
-		return traceID{}
+		return ctx
 	}
-	id := traceID{TraceID: parent.TraceID(), parent: parent}
-	if !parent.IsValid() {
-		binary.BigEndian.PutUint64(id.TraceID[:8], rand.Uint64())
-		binary.BigEndian.PutUint64(id.TraceID[8:], rand.Uint64())
-	}
-	binary.BigEndian.PutUint64(id.span[:], rand.Uint64())
-	id.kept = t.sampler.ShouldSample(sdk.SamplingParameters{
-		ParentContext: trace.ContextWithRemoteSpanContext(context.Background(), parent), TraceID: id.TraceID,
-	}).Decision == sdk.RecordAndSample
-	return id
+	return propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// exemplar returns the id for metrics, empty if the trace will not be sent.
-func (id traceID) exemplar() string {
-	if !id.kept {
-		return ""
+// setUp makes the trace of how a call was set up, below the span that asked for it.
+func (t *Traces) setUp(asker trace.SpanContext, s bridge.SetUp, about ...attribute.KeyValue) {
+	if t == nil || len(s.Steps) == 0 {
+		return
 	}
-	return id.String()
-}
-
-// spanContext returns the turn's span as requests name it.
-func (id traceID) spanContext() trace.SpanContext {
-	return trace.NewSpanContext(trace.SpanContextConfig{
-		TraceID: id.TraceID, SpanID: id.span, TraceFlags: trace.TraceFlags(0).WithSampled(id.kept),
-		TraceState: id.parent.TraceState(),
-	})
-}
-
-type (
-	traceIDKey struct{}
-	spanIDKey  struct{}
-)
-
-// context returns a context in which the next span is the turn's.
-func (id traceID) context() context.Context {
-	ctx := context.WithValue(context.WithValue(context.Background(), traceIDKey{}, id.TraceID), spanIDKey{}, id.span)
-	if id.parent.IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, id.parent)
+	ctx := trace.ContextWithRemoteSpanContext(context.Background(), asker)
+	ctx, whole := t.tracer.Start(ctx, "call set-up", trace.WithTimestamp(s.Began), trace.WithAttributes(about...))
+	for _, step := range s.Steps {
+		_, span := t.tracer.Start(ctx, step.Name, trace.WithTimestamp(step.Began))
+		span.End(trace.WithTimestamp(step.Ended))
 	}
-	return ctx
-}
-
-// ids generates the ids of spans, or uses those in the context of [traceID.context].
-type ids struct{}
-
-func (ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	id, _ := ctx.Value(traceIDKey{}).(trace.TraceID)
-	return id, ids{}.NewSpanID(ctx, id)
-}
-
-func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (id trace.SpanID) {
-	if id, _ = ctx.Value(spanIDKey{}).(trace.SpanID); !id.IsValid() {
-		binary.BigEndian.PutUint64(id[:], rand.Uint64())
-	}
-	return id
+	whole.End(trace.WithTimestamp(s.Ended()))
 }
 
 // reporting logs once when traces cannot be sent, and once when they can again.
