@@ -110,7 +110,11 @@ func openChat(
 	if tools.delegated || slices.Contains(cfg.Tools.Toolkits, config.ToolkitAgent) {
 		tools.agent = c.AskAgent()
 	}
-	log.Info("typed messages", "provider", out.Provider, "model", out.Models[out.Provider])
+	name := out.Provider
+	log.Info("typed messages", "provider", name, "model", out.Models[name])
+	if name != config.ProviderOllama && cfg.TextCost(name, out.Models[name], llm.Usage{InputTokens: 1}) == nil {
+		log.Warn("the cost of typed messages is unknown: the model has no price per token", "model", out.Models[name])
+	}
 	return c, nil
 }
 

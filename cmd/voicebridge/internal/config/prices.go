@@ -23,11 +23,7 @@ func (p Price) sum(u realtime.Usage) float64 {
 	return dollars / 1e6
 }
 
-// PricesRead is the day on which the built-in prices were read from the vendors' pages. They may
-// have changed since.
-const PricesRead = "2026-11-22"
-
-// shippedPrices are list prices, without discounts for batches, regions or long prompts.
+// shippedPrices are list prices of 2026-11-22, without discounts for batches, regions or long prompts.
 //
 // Source: the model pages of developers.openai.com, platform.claude.com and ai.google.dev.
 func shippedPrices() []Price {
@@ -124,25 +120,6 @@ func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *fl
 		return nil
 	}
 	return new(u.Seconds / 60 * *p.Minute)
-}
-
-// UnpricedUnit returns the unit in which the usage of a model arrives, "minute" or "token", if its price
-// has none for it; else, or if the unit is unknown because a transcription model has no built-in price, it
-// is empty.
-func (c *Config) UnpricedUnit(model string) string {
-	p, _ := c.Price(model)
-	shipped, ok := find(shippedPrices(), model)
-	byTokens := model != c.Realtime.TranscriptionModel
-	if ok {
-		byTokens = shipped.countsTokens()
-	}
-	switch {
-	case byTokens && !p.countsTokens():
-		return "token"
-	case !byTokens && ok && p.Minute == nil:
-		return "minute"
-	}
-	return ""
 }
 
 // TextCost returns the cost of a text turn's request in US dollars, nil if unknown: no price, or nothing counted.

@@ -27,8 +27,8 @@ func inFile(t *testing.T, content []byte) (path string) {
 	return path
 }
 
-// certificate writes a certificate that expires at a time, and its key, and returns the settings.
-func certificate(t *testing.T, until time.Time) (environ string) {
+// selfSigned writes a certificate that expires at a time, and its key, and returns the settings.
+func selfSigned(t *testing.T, until time.Time) (environ string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
@@ -63,11 +63,9 @@ func TestChecks(t *testing.T) {
 		check   func(*doctor, context.Context)
 		want    string // the beginning of the last line
 	}{
-		"no certificate": {"VOICEBRIDGE_TLS__CERT_FILE=/none VOICEBRIDGE_TLS__KEY_FILE=/none", (*doctor).certificates, "problem: certificates: tls.cert_file and tls.key_file cannot be read"},
-		"a certificate":  {certificate(t, time.Now().AddDate(1, 0, 0)), (*doctor).certificates, "ok: certificates: the one in "},
-		"it expires":     {certificate(t, time.Now().Add(24*time.Hour)), (*doctor).certificates, "warning: certificates: the one in "},
-		"it has expired": {certificate(t, time.Now().Add(-time.Hour)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
-		"not yet valid":  {certificate(t, time.Now().AddDate(3, 0, 0)), (*doctor).certificates, "problem: certificates: browsers refuse the one in "},
+		"no certificate": {"VOICEBRIDGE_TLS__CERT_FILE=/none VOICEBRIDGE_TLS__KEY_FILE=/none", (*doctor).microphone, "problem: microphone: the page cannot be served by https: read certificate: "},
+		"a certificate":  {selfSigned(t, time.Now().AddDate(1, 0, 0)), (*doctor).microphone, "ok: microphone: browsers let the page use it, because it is served by https, until the certificate of localhost expires on 2"},
+		"it has expired": {selfSigned(t, time.Now().Add(-time.Hour)), (*doctor).microphone, "problem: microphone: browsers let the page use it, because it is served by https, until"},
 		"keys of JWTs":   {jwks + s.URL + "/keys", (*doctor).signIn, "ok: sign-in: " + s.URL + "/keys has the keys"},
 		"no keys":        {jwks + s.URL, (*doctor).signIn, "problem: sign-in: " + s.URL + " has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (fetch keys: status 401)"},
 		"weak keys":      {jwks + s.URL + "/weak", (*doctor).signIn, "problem: sign-in: " + s.URL + "/weak has no keys with which JWTs could be verified"},

@@ -50,28 +50,6 @@ func TestJudgeModels(t *testing.T) {
 	}
 }
 
-// TestShutdowns warns of each model in use that its vendor will stop offering.
-func TestShutdowns(t *testing.T) {
-	t.Parallel()
-	const list = `{"data":[{"id":"gpt-5.4-mini","shutdown_date":"2027-01-02"},{"id":"voice","shutdown_date":"2027-03-04"},{"id":"heard","shutdown_date":"2027-05-06"},` +
-		`{"id":"other","shutdown_date":"2026-12-01"},{"id":"kept","shutdown_date":null}]}`
-	for environ, want := range map[string]string{
-		"VOICEBRIDGE_REALTIME_MODEL=voice": "warning: a: gpt-5.4-mini is shut down on 2027-01-02: choose another model with VOICEBRIDGE_TEXT_MODEL" +
-			"|warning: a: voice is shut down on 2027-03-04: choose another model with VOICEBRIDGE_REALTIME_MODEL",
-		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=heard":                  "warning: a: heard is shut down on 2027-05-06: choose another model with VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL",
-		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_MODEL=kept":                                 "",
-		"VOICEBRIDGE_TEXT_MODEL=kept VOICEBRIDGE_REALTIME_MODEL=voice VOICEBRIDGE_UPSTREAM=simulator": "",
-	} {
-		cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: append(strings.Fields(environ), "OPENAI_API_KEY=sk-1")})
-		must(t, err)
-		var got []string
-		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).shutdowns("a", []byte(list))
-		if strings.Join(got, "|") != want {
-			t.Errorf("%s: got %q, want %q", environ, got, want)
-		}
-	}
-}
-
 // TestListedUpstreams tries each upstream of the list, over its transport.
 func TestListedUpstreams(t *testing.T) {
 	t.Parallel()
@@ -108,47 +86,6 @@ func TestListedUpstreams(t *testing.T) {
 	}
 	stop()
 	must(t, <-ended)
-}
-
-// TestPrices names every model in use whose cost is unknown.
-func TestPrices(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "empty.yaml")
-	must(t, os.WriteFile(file, nil, 0o600))
-	for name, c := range map[string]struct {
-		environ []string
-		want    string
-	}{
-		"all known":             {nil, "ok: prices: they are known"},
-		"unknown voice":         {[]string{"VOICEBRIDGE_REALTIME_MODEL=mine"}, "warning: prices: the cost of mine is unknown"},
-		"unknown transcription": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine"}, "warning: prices: the cost of mine is unknown"},
-		"its price is given": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine", `VOICEBRIDGE_PRICES=[{"model":"mine","minute":1}]`},
-			"ok: prices: they are known"},
-		"no price of minutes": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=gpt-transcribe", `VOICEBRIDGE_PRICES=[{"model":"gpt-transcribe","input":1,"output":2}]`},
-			"warning: prices: the cost of gpt-transcribe is unknown, so no budget covers it: its entry under prices: has no price per minute"},
-		"no price of a version's tokens": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=gpt-4o-transcribe-2026-01-02", `VOICEBRIDGE_PRICES=[{"model":"gpt-4o-transcribe","minute":1}]`},
-			"warning: prices: the cost of gpt-4o-transcribe-2026-01-02 is unknown, so no budget covers it: its entry under prices: has no price per token"},
-		"prices of both": {[]string{"VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=gpt-4o-transcribe", `VOICEBRIDGE_PRICES=[{"model":"gpt-4o-transcribe","input":1,"output":2,"minute":1}]`},
-			"ok: prices: they are known"},
-		"voice by the minute": {[]string{"VOICEBRIDGE_REALTIME_MODEL=mine", `VOICEBRIDGE_PRICES=[{"model":"mine","minute":1}]`},
-			"warning: prices: the cost of mine is unknown, so no budget covers it: its entry under prices: has no price per token"},
-		"text by the minute": {[]string{"VOICEBRIDGE_TEXT_MODEL=mine", `VOICEBRIDGE_PRICES=[{"model":"mine","minute":1}]`},
-			"warning: prices: the cost of mine is unknown, so no budget covers it: its entry under prices: has no price per token"},
-		"text for nothing": {[]string{"VOICEBRIDGE_TEXT_MODEL=mine", `VOICEBRIDGE_PRICES=[{"model":"mine"}]`}, "ok: prices: they are known"},
-		"a simulator transcribes": {[]string{"VOICEBRIDGE_UPSTREAM=simulator", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=gpt-transcribe", `VOICEBRIDGE_PRICES=[{"model":"gpt-transcribe","input":1}]`},
-			"ok: prices: they are known"},
-		"all unknown": {[]string{"VOICEBRIDGE_REALTIME_MODEL=a", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=b", "VOICEBRIDGE_TEXT_MODEL=c"},
-			"warning: prices: the cost of a and b and c is unknown"},
-		"a simulator answers calls": {[]string{"VOICEBRIDGE_UPSTREAM=simulator", "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL=mine"}, "ok: prices: they are known"},
-	} {
-		cfg, err := config.Load(config.Sources{File: file, Environ: append([]string{"OPENAI_API_KEY=sk-1"}, c.environ...)})
-		must(t, err)
-		var got []string
-		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).prices(t.Context())
-		if len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-			t.Errorf("%s: got %q, want %q", name, got, c.want)
-		}
-	}
 }
 
 func TestIsPublic(t *testing.T) {

@@ -1,13 +1,11 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -39,11 +37,7 @@ func (d *doctor) calls(ctx context.Context) {
 	if !slices.Contains(c.TextProviders(), config.ProviderOpenAI) && !callsGoToBase(c) {
 		return // there is neither a key nor an address
 	}
-	variable, key := baseKey(c)
-	u, err := url.Parse(c.OpenAIBaseURL)
-	if err == nil && u.Scheme == "http" && !config.IsLoopback(u.Hostname()) && key.IsSet() {
-		d.say(warning, aboutBase(c), "%s travels unencrypted to %s: use https", variable, c.OpenAIBaseURL)
-	}
+	_, key := baseKey(c)
 	status, body, err := get(ctx, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/models", withKey("Authorization", key))
 	if err != nil {
 		d.say(problem, aboutBase(c),
@@ -51,31 +45,6 @@ func (d *doctor) calls(ctx context.Context) {
 		return
 	}
 	d.report(judgeModels(c, status, body))
-	if status == http.StatusOK {
-		d.shutdowns(aboutBase(c), body)
-	}
-}
-
-// modelList is the answer to a request for the models.
-type modelList struct {
-	Data []listed `json:"data"`
-}
-
-// shutdowns warns of models in use that their vendor will stop offering.
-func (d *doctor) shutdowns(about string, body []byte) {
-	c := &d.cfg
-	var list modelList
-	_ = json.Unmarshal(body, &list) // what cannot be read has been reported
-	used := map[string]string{c.TextModel(config.ProviderOpenAI): "VOICEBRIDGE_TEXT_MODEL"}
-	if callsGoToBase(c) {
-		used[c.Realtime.Model] = "VOICEBRIDGE_REALTIME_MODEL"
-		used[c.Realtime.TranscriptionModel] = "VOICEBRIDGE_REALTIME_TRANSCRIPTION_MODEL"
-	}
-	for _, m := range list.Data {
-		if variable := used[m.ID]; variable != "" && m.ShutdownDate != "" {
-			d.say(warning, about, "%s is shut down on %s: choose another model with %s", m.ID, m.ShutdownDate, variable)
-		}
-	}
 }
 
 // callsGoToBase reports whether voice calls go to OPENAI_BASE_URL.
@@ -165,45 +134,6 @@ func (d *doctor) session(ctx context.Context, u *config.Upstream) error {
 // sessionTimeout is how long an upstream may take to begin a session.
 const sessionTimeout = 10 * time.Second
 
-// prices reports the models whose cost is unknown.
-func (d *doctor) prices(context.Context) {
-	const about = "prices"
-	c := &d.cfg
-	var models, unknown []string
-	if len(c.Upstreams) == 0 && c.Driver() != config.UpstreamSimulator {
-		models = append(models, c.Realtime.Model, c.Realtime.TranscriptionModel)
-	}
-	for _, u := range c.Upstreams {
-		if !u.BuiltIn() {
-			models = append(models, cmp.Or(u.Model, c.Realtime.Model))
-			models = append(models, cmp.Or(u.TranscriptionModel, c.Realtime.TranscriptionModel))
-		}
-	}
-	if name := c.TextProvider(); name != config.ProviderSimulator && name != config.ProviderOllama {
-		models = append(models, c.TextModel(name))
-	}
-	known := true
-	for at, model := range models {
-		if slices.Contains(models[:at], model) {
-			continue
-		}
-		if _, ok := c.Price(model); !ok {
-			unknown = append(unknown, model)
-		} else if unit := c.UnpricedUnit(model); unit != "" {
-			known = false
-			d.say(warning, about,
-				"the cost of %s is unknown, so no budget covers it: its entry under prices: has no price per %s, the unit in "+
-					"which its usage arrives", model, unit)
-		}
-	}
-	if len(unknown) > 0 {
-		d.say(warning, about,
-			"the cost of %s is unknown, so no budget covers it: add it under prices:", strings.Join(unknown, " and "))
-	} else if known {
-		d.say(fine, about, "they are known (list prices of %s, except for entries in prices:)", config.PricesRead)
-	}
-}
-
 // judgeModels interprets the answer to a request for the list of models.
 func judgeModels(c *config.Config, status int, body []byte) finding {
 	say := func(verdict, format string, args ...any) finding {
@@ -225,7 +155,9 @@ func judgeModels(c *config.Config, status int, body []byte) finding {
 	case status != http.StatusOK:
 		return say(problem, "answers %d: is OPENAI_BASE_URL right?", status)
 	}
-	var list modelList
+	var list struct {
+		Data []struct{ ID string }
+	}
 	if json.Unmarshal(body, &list) != nil {
 		return say(problem, "answers with something other than a list of models: is OPENAI_BASE_URL right?")
 	}

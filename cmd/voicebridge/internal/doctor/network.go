@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"voicebridge/cmd/voicebridge/internal/certificate"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/web/access"
@@ -208,12 +210,49 @@ func connectToSelf(ctx context.Context) (err error) {
 	}
 }
 
+// signIn reports whether callers can prove who they are: without authentication nobody gets through a proxy, and with
+// JWTs the keys that verify them must be fetched.
+func (d *doctor) signIn(ctx context.Context) {
+	const about = "sign-in"
+	if d.proxied() && !d.cfg.Auth().Required() {
+		d.say(warning, about,
+			"without authentication, what comes through a proxy is refused: set VOICEBRIDGE_API_TOKENS=owner:token")
+	}
+	address := d.cfg.JWT.JWKSURL
+	if address == "" {
+		if d.cfg.JWT.JWTIssuer+d.cfg.JWT.JWTAudience != "" && !d.cfg.Secrets.JWTSecret.IsSet() {
+			d.say(warning, about,
+				"no JWTs are accepted: set VOICEBRIDGE_JWT_JWKS_URL or VOICEBRIDGE_JWT_SECRET, without which "+
+					"VOICEBRIDGE_JWT_ISSUER and VOICEBRIDGE_JWT_AUDIENCE have no effect")
+		}
+		return
+	}
+	if err := access.CheckKeys(ctx, address); err != nil {
+		d.say(problem, about,
+			"%s has no keys with which JWTs could be verified: is VOICEBRIDGE_JWT_JWKS_URL right? (%v)", address, err)
+		return
+	}
+	d.say(fine, about, "%s has the keys that verify JWTs", address)
+}
+
 // microphone reports where browsers let a page use the microphone.
 func (d *doctor) microphone(context.Context) {
 	const about = "microphone"
 	switch {
 	case d.cfg.TLS.On():
-		d.say(fine, about, "browsers let the page use it, because it is served by https")
+		source, err := certificate.Open(d.cfg.TLS.CertFile, d.cfg.TLS.KeyFile, slog.New(slog.DiscardHandler))
+		if err != nil {
+			d.say(problem, about, "the page cannot be served by https: %v", err)
+			return
+		}
+		for name, end := range source.Ends() {
+			verdict := fine
+			if time.Now().After(end) {
+				verdict = problem
+			}
+			d.say(verdict, about, "browsers let the page use it, because it is served by https, until the certificate of %s "+
+				"expires on %s", name, end.UTC().Format(time.DateOnly))
+		}
 	case d.proxied():
 		d.say(fine, about,
 			"browsers let the page use it at %s, provided that a TLS proxy answers there",

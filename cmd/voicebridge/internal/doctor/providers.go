@@ -68,13 +68,6 @@ var providers = map[string]func(*config.Config) question{
 	},
 }
 
-// listed is a model as a vendor describes it.
-type listed struct {
-	ID string `json:"id"`
-	// ShutdownDate is when the vendor stops offering it, YYYY-MM-DD: https://developers.openai.com/api/docs/deprecations.
-	ShutdownDate string `json:"shutdown_date"`
-}
-
 // ollamaHas reports whether a list of models has one; a name without a tag means the tag latest.
 func ollamaHas(body []byte, model string) bool {
 	var list struct {
@@ -114,10 +107,5 @@ func (d *doctor) provider(ctx context.Context, name string, q question) {
 		d.say(problem, about, "%s answers %d: is %s right?", q.base, status, q.setting)
 	default:
 		d.say(fine, about, "%s answers and has the model %s", q.base, model)
-		var one listed
-		if json.Unmarshal(body, &one) == nil && one.ShutdownDate != "" {
-			d.say(warning, about,
-				"%s is shut down on %s: choose another model with VOICEBRIDGE_TEXT_MODEL", model, one.ShutdownDate)
-		}
 	}
 }

@@ -30,10 +30,10 @@ func TestSetUpTrace(t *testing.T) {
 	t.Parallel()
 	const asked, span = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	for parent, want := range map[string]struct{ below, sent bool }{
-		"00-" + asked + "-" + span + "-01":           {true, true},
-		"00-" + asked + "-" + span + "-00":           {true, false}, // which is not sampled
-		"00-" + asked:                                {false, true},
-		"":                                           {false, true},
+		"00-" + asked + "-" + span + "-01": {true, true},
+		"00-" + asked + "-" + span + "-00": {true, false}, // which is not sampled
+		"00-" + asked:                      {false, true},
+		"":                                 {false, true},
 		"00-" + asked + "-" + span + "-01\r\nx: y": {false, true},
 	} {
 		o, _, spans := setup(t)
