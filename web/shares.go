@@ -1,13 +1,12 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"html/template"
+	"io"
 	"iter"
 	"net/http"
 	"strings"
@@ -113,18 +112,7 @@ func (h shared) sound(c echo.Context) error {
 // isShown reports whether others read a message: not what the system told the model, nor what was taken back.
 func isShown(m *thread.Message) bool { return m.Role != thread.RoleSystem && !m.IsDiscarded() }
 
-// sharedMessage is a message as everybody gets it who has the link: without the ids of calls, costs and settings.
-type sharedMessage struct {
-	ID        string        `json:"id"`
-	Role      thread.Role   `json:"role"`
-	Status    thread.Status `json:"status"`
-	CreatedAt time.Time     `json:"created_at"`
-	Audio     string        `json:"audio,omitempty"` // the path of its sound
-	Parts     []thread.Part `json:"parts"`
-}
-
-// read returns the thread as JSON if the client asks for it, else as a page, of which only charts and sounds need a
-// script.
+// read returns the thread as a page, of which only charts and sounds need a script.
 func (h shared) read(c echo.Context) error {
 	token, key, err := h.find(c)
 	if err != nil {
@@ -138,25 +126,19 @@ func (h shared) read(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	sounds := ""
+	below := sharePath + token
+	page := sharedPage{
+		words: wordsFor(c.Request().Header.Get("Accept-Language")), thread: key.Thread, images: below + "/images/",
+		moved: strings.NewReplacer(thread.ImagePath(key.Thread), below+"/images/"), to: c.Response(),
+	}
 	if h.Recordings != nil {
-		sounds = sharePath + token + "/messages/"
+		page.sounds = below + "/messages/"
 	}
-	messages := sharedMessages(export.Messages(ctx, h.Store, key), sounds)
-	c.Response().Header().Add(echo.HeaderVary, echo.HeaderAccept)
-	asJSON := strings.Contains(c.Request().Header.Get(echo.HeaderAccept), echo.MIMEApplicationJSON)
-	w := &moved{c.Response(), []byte(thread.ImagePath(key.Thread)), []byte(sharePath + token + "/images/")}
-	if asJSON {
-		c.Response().Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
-		err = writeSharedJSON(w, t, messages)
-	} else {
-		c.Response().Header().Set(echo.HeaderContentType, echo.MIMETextHTMLCharsetUTF8)
-		c.Response().Header().Set(echo.HeaderContentSecurityPolicy, sharedCSP)
-		c.Response().Header().Add(echo.HeaderVary, "Accept-Language")
-		words := wordsFor(c.Request().Header.Get("Accept-Language"))
-		origin := c.Scheme() + "://" + c.Request().Host
-		err = writeSharedPage(w, words, origin, sharePath+token+"/images/", key.Thread, t, messages)
-	}
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, echo.MIMETextHTMLCharsetUTF8)
+	header.Set(echo.HeaderContentSecurityPolicy, sharedCSP)
+	header.Add(echo.HeaderVary, "Accept-Language")
+	err = page.write(t, c.Scheme()+"://"+c.Request().Host, export.Messages(ctx, h.Store, key))
 	if err != nil {
 		h.Logger.Warn("shared thread interrupted", "thread_id", key.Thread, "error", err, "request_id", requestID(c))
 		panic(http.ErrAbortHandler) // half a thread must not look complete
@@ -164,72 +146,8 @@ func (h shared) read(c echo.Context) error {
 	return nil
 }
 
-// moved writes whole texts in which the addresses of a thread's images lead below its link.
-type moved struct {
-	w        *echo.Response
-	from, to []byte
-}
-
-func (m *moved) write(text []byte) error {
-	_, err := m.w.Write(bytes.ReplaceAll(text, m.from, m.to))
-	return err
-}
-
-// sharedMessages yields what is shown of messages; sounds begins the paths of what was heard, empty for none.
-func sharedMessages(messages iter.Seq2[thread.Message, error], sounds string) iter.Seq2[sharedMessage, error] {
-	return func(yield func(sharedMessage, error) bool) {
-		for m, err := range messages {
-			if err == nil && !isShown(&m) {
-				continue
-			}
-			shown := sharedMessage{
-				ID: m.ID, Role: m.Role, Status: m.Metadata.Status, CreatedAt: m.Metadata.CreatedAt,
-				Parts: []thread.Part{},
-			}
-			if sounds != "" && m.Metadata.Audio != nil {
-				shown.Audio = sounds + m.ID + "/audio"
-			}
-			heard := thread.NewHeardText(&m)
-			for i := range m.Parts {
-				if part, ok := sharedPart(&m.Parts[i]); ok {
-					if part.Type == thread.PartText {
-						part.Text = heard.Next(part.Text) // as the caller heard it
-					}
-					shown.Parts = append(shown.Parts, part)
-				}
-			}
-			if !yield(shown, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// sharedPart returns what is shown of a part: words, images, charts and which tools were used, as on the page; not
-// what these got and gave else, what a model thought, or what its provider adds.
-func sharedPart(p *thread.Part) (thread.Part, bool) {
-	shown := thread.Part{Type: p.Type}
-	switch {
-	case p.IsTool():
-		shown.ToolName, shown.State, shown.Output = p.ToolName, p.State, sharedChart(p.Output)
-	case p.Type == thread.PartText:
-		shown.Text = p.Text
-	case p.Type == thread.PartFile:
-		var file struct {
-			Type      string `json:"type"`
-			MediaType string `json:"mediaType"`
-			URL       string `json:"url"`
-		}
-		_ = json.Unmarshal(p.Raw, &file) // it was read before
-		shown.Raw = toolkit.Encode(file)
-	default:
-		return shown, p.Type == thread.PartStepStart
-	}
-	return shown, true
-}
-
-// sharedChart returns of a tool's output what its chart is drawn from, and nothing of an output that is none.
-func sharedChart(output json.RawMessage) json.RawMessage {
+// sharedChart returns of a tool's output what its chart is drawn from, and its title; nothing of an output that is none.
+func sharedChart(output json.RawMessage) (drawn json.RawMessage, title string) {
 	var chart struct {
 		Type        string                     `json:"chartType"`
 		Title       string                     `json:"title"`
@@ -237,38 +155,9 @@ func sharedChart(output json.RawMessage) json.RawMessage {
 		Data        map[string]json.RawMessage `json:"chartData"`
 	}
 	if json.Unmarshal(output, &chart) != nil || chart.Type == "" || chart.Data == nil {
-		return nil
+		return nil, ""
 	}
-	return toolkit.Encode(chart)
-}
-
-func writeSharedJSON(w *moved, t persistence.Thread, messages iter.Seq2[sharedMessage, error]) error {
-	head, err := thread.Encode(t.Title)
-	if err != nil {
-		return err
-	}
-	at, err := thread.Encode(t.CreatedAt)
-	if err != nil {
-		return err
-	}
-	if err := w.write(fmt.Appendf(nil, `{"title":%s,"created_at":%s,"messages":[`, head, at)); err != nil {
-		return err
-	}
-	before := "\n"
-	for m, err := range messages {
-		if err != nil {
-			return err
-		}
-		text, err := thread.Encode(m)
-		if err != nil {
-			return err
-		}
-		if err := w.write(append([]byte(before), text...)); err != nil {
-			return err
-		}
-		before = ",\n"
-	}
-	return w.write([]byte("\n]}\n"))
+	return toolkit.Encode(chart), chart.Title
 }
 
 // sharedCSP lets the page of a shared thread show its images, and load its style and what draws charts.
@@ -301,7 +190,7 @@ func wordsFor(accept string) sharedWords {
 	return sharedEnglish
 }
 
-var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctype html>
+var sharedTemplate = template.Must(template.New("").Parse(`{{define "head"}}<!doctype html>
 <html lang="{{.Words.Lang}}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 {{- ""}}<meta name="robots" content="noindex">
 <title>{{.Title}}</title><link rel="icon" href="../icon.svg"><link rel="stylesheet" href="../app/shared.css">
@@ -319,22 +208,30 @@ var sharedPage = template.Must(template.New("").Parse(`{{define "head"}}<!doctyp
 {{end}}{{define "foot"}}</main></body></html>
 {{end}}`))
 
+// sharedPage writes a thread for everybody who has the link: without the ids of calls, costs and settings.
+type sharedPage struct {
+	words          sharedWords
+	thread         string
+	images, sounds string            // begin the addresses of images and sounds; no sounds: empty
+	moved          *strings.Replacer // makes the thread's addresses of images those below the link
+	to             io.Writer
+}
+
 // shownPart is a part of a message on the page: one of its fields is set, with a chart also its title.
 type shownPart struct{ Text, Tool, Image, Chart string }
 
-func writeSharedPage(
-	w *moved, words sharedWords, origin, images, threadID string, t persistence.Thread,
-	messages iter.Seq2[sharedMessage, error],
-) error {
-	put := func(name string, data any) error {
-		var text bytes.Buffer
-		if err := sharedPage.ExecuteTemplate(&text, name, data); err != nil {
-			return err
-		}
-		return w.write(text.Bytes())
+func (p *sharedPage) put(name string, data any) error {
+	var text strings.Builder
+	if err := sharedTemplate.ExecuteTemplate(&text, name, data); err != nil {
+		return err
 	}
-	if err := put("head", map[string]any{
-		"Words": words, "Title": cmp.Or(t.Title, words.Conversation), "Image": origin + "/preview.png",
+	_, err := p.moved.WriteString(p.to, text.String())
+	return err
+}
+
+func (p *sharedPage) write(t persistence.Thread, origin string, messages iter.Seq2[thread.Message, error]) error {
+	if err := p.put("head", map[string]any{
+		"Words": p.words, "Title": cmp.Or(t.Title, p.words.Conversation), "Image": origin + "/preview.png",
 		"At": t.CreatedAt.Format(time.RFC3339), "Day": t.CreatedAt.Format(time.DateOnly),
 	}); err != nil {
 		return err
@@ -343,42 +240,50 @@ func writeSharedPage(
 		if err != nil {
 			return err
 		}
+		parts := p.parts(&m)
+		if len(parts) == 0 || !isShown(&m) {
+			continue
+		}
 		shown := struct {
 			Role             thread.Role
 			Who, Note, Sound string
 			Parts            []shownPart
-		}{Role: m.Role, Who: words.Assistant, Sound: m.Audio, Parts: shownParts(m.Parts, words, images, threadID)}
+		}{Role: m.Role, Who: p.words.Assistant, Parts: parts}
 		if m.Role == thread.RoleUser {
-			shown.Who = words.User
+			shown.Who = p.words.User
 		}
-		if m.Role == thread.RoleAssistant && m.Status == thread.StatusInterrupted {
-			shown.Note = words.Interrupted
+		if m.Role == thread.RoleAssistant && m.Metadata.Status == thread.StatusInterrupted {
+			shown.Note = p.words.Interrupted
 		}
-		if len(shown.Parts) == 0 {
-			continue
+		if p.sounds != "" && m.Metadata.Audio != nil {
+			shown.Sound = p.sounds + m.ID + "/audio"
 		}
-		if err := put("message", shown); err != nil {
+		if err := p.put("message", shown); err != nil {
 			return err
 		}
 	}
-	return put("foot", nil)
+	return p.put("foot", nil)
 }
 
-func shownParts(parts []thread.Part, words sharedWords, images, threadID string) []shownPart {
-	var shown []shownPart
-	for _, p := range parts {
-		id, isImage := p.ImageID(threadID)
+// parts returns what is shown of a message: words as they were heard, images, charts and which tools were used; not
+// what these got and gave else, what a model thought, or what its provider adds.
+func (p *sharedPage) parts(m *thread.Message) (shown []shownPart) {
+	heard := thread.NewHeardText(m)
+	for _, part := range m.Parts {
+		id, isImage := part.ImageID(p.thread)
 		switch {
 		case isImage:
-			shown = append(shown, shownPart{Image: images + id})
-		case p.IsTool() && p.Output != nil:
-			var chart struct{ Title string }
-			_ = json.Unmarshal(p.Output, &chart) // it was written just now
-			shown = append(shown, shownPart{Chart: string(p.Output), Tool: chart.Title})
-		case p.IsTool():
-			shown = append(shown, shownPart{Tool: words.Used + cmp.Or(p.ToolName, strings.TrimPrefix(p.Type, "tool-"))})
-		case p.Type == thread.PartText && p.Text != "":
-			shown = append(shown, shownPart{Text: p.Text})
+			shown = append(shown, shownPart{Image: p.images + id})
+		case part.IsTool():
+			one := shownPart{Tool: p.words.Used + cmp.Or(part.ToolName, strings.TrimPrefix(part.Type, thread.PartTool))}
+			if chart, title := sharedChart(part.Output); chart != nil {
+				one = shownPart{Chart: string(chart), Tool: title}
+			}
+			shown = append(shown, one)
+		case part.Type == thread.PartText:
+			if text := heard.Next(part.Text); text != "" {
+				shown = append(shown, shownPart{Text: text})
+			}
 		}
 	}
 	return shown

@@ -2,12 +2,9 @@ package web
 
 import (
 	"encoding/json"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/labstack/echo/v4"
 
 	"voicebridge/persistence"
 	"voicebridge/thread"
@@ -39,12 +36,10 @@ func TestSharedPage(t *testing.T) {
 	} {
 		t.Run(test.accept, func(t *testing.T) {
 			t.Parallel()
-			rec := httptest.NewRecorder()
-			messages := sharedMessages(func(yield func(thread.Message, error) bool) { yield(said, nil) }, "/s/t/messages/")
-			err := writeSharedPage(&moved{echo.NewResponse(rec, echo.New()), []byte("/x"), []byte("/y")}, wordsFor(test.accept), "https://host", "/s/t/images/", "t",
-				persistence.Thread{CreatedAt: time.Unix(0, 0).UTC()}, messages)
-			must(t, err)
-			page := rec.Body.String()
+			var written strings.Builder
+			p := sharedPage{words: wordsFor(test.accept), thread: "t", images: "/s/t/images/", sounds: "/s/t/messages/", moved: strings.NewReplacer(), to: &written}
+			must(t, p.write(persistence.Thread{CreatedAt: time.Unix(0, 0).UTC()}, "https://host", func(yield func(thread.Message, error) bool) { yield(said, nil) }))
+			page := written.String()
 			for _, want := range append(test.want, "<main>", `data-sound="/s/t/messages/m/audio"`, `rel="icon"`, "<time ", `https://host/preview.png`, "<p dir=\"auto\">Sales grew,</p>", "data-chart=\"{&#34;chartType&#34;:&#34;bar&#34;", "<figcaption>Sales &amp; &lt;more&gt;</figcaption>") {
 				if !strings.Contains(page, want) {
 					t.Errorf("no %q in %s", want, page)
