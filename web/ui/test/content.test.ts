@@ -3,7 +3,7 @@ import { csvOf, tableOfChart } from '../src/charts/data';
 import { readChart, type Chart } from '../src/charts/output';
 import { finishedSentences, mediaOf, readingOf } from '../src/message/content';
 import { tokensOf } from '../src/view/parts/syntax';
-import { outcomeOf } from '../src/view/tools/outcome';
+import { linked, outcomeOf } from '../src/view/tools/outcome';
 import type { ToolPart } from '../src/message/message';
 import { readFileSync } from 'node:fs';
 
@@ -64,6 +64,18 @@ describe('the outcome of a tool', () => {
     ['it is done', part('done'), run, 'done', ''],
   ] as const)('%s', (_, tool, known, state, problem) => {
     expect(outcomeOf(tool, known, false)).toMatchObject({ state, problem });
+  });
+});
+
+describe('what a server says of a failure', () => {
+  it.each([
+    ['Agree ({"url":"https://h.org/c?a=1&b=2"}).', ['https://h.org/c?a=1&b=2']],
+    ['See http://h.org/a, HTTPS://H.org/b; or (https://h.org/c).', ['http://h.org/a', 'HTTPS://H.org/b', 'https://h.org/c']],
+    ['javascript:alert(1) data:text/html,x xhttps://h.org https:// http://[', []],
+    ['https://h.org/"><img src=x>', ['https://h.org/']],
+  ])('has links: %s', (text, links) => {
+    expect(linked(text).flatMap(({ href }) => href ?? [])).toEqual(links);
+    expect(linked(text).map((piece) => piece.text).join('')).toBe(text);
   });
 });
 

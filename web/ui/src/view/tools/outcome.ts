@@ -16,6 +16,11 @@ const lapse = /^The user was asked to approve this tool call and did not answer\
 const undecided = /^The turn ended before the user decided\b/;
 const cancellation = /^The user cancelled this tool call\b/;
 
+/** Cuts a text at the addresses in it. Only those of http and https become links, as what a server says is not ours. */
+export function linked(text: string): { text: string; href?: string }[] {
+  return text.split(/(\bhttps?:\/\/[^\s"'`<>\\(){}[\]]*[^\s"'`<>\\(){}[\].,;:!?])/i).map((piece, at) => (at % 2 && URL.canParse(piece) ? { text: piece, href: piece } : { text: piece }));
+}
+
 /** Combines what the message and the live call know about a tool call. */
 export function outcomeOf(part: ToolPart, run: ToolRun | undefined, closed: boolean): Outcome {
   const words = t().tool;
