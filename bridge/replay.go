@@ -218,7 +218,8 @@ func (h *history) tool(p *thread.Part) {
 	call := h.callID(p.ToolCallID)
 	h.items = append(h.items,
 		realtime.Item{
-			ID: h.newID(), Type: realtime.ItemFunctionCall, CallID: call, Name: toolkit.ModelName(p.ToolName), Arguments: arguments,
+			ID: h.newID(), Type: realtime.ItemFunctionCall, CallID: call, Name: toolkit.ModelName(p.ToolName),
+			Arguments: arguments,
 		},
 		realtime.Item{
 			ID: h.newID(), Type: realtime.ItemFunctionCallOutput, CallID: call,

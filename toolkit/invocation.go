@@ -56,8 +56,8 @@ type Invocation struct {
 	approval            *thread.Approval
 }
 
-// Invoke begins a call, under the tool's own name. id becomes the id of its record; room limits the arguments in its part, in
-// bytes; 0 means four times [MaxKeptArguments]. If they do not fit, the part says so.
+// Invoke begins a call, under the tool's own name. id becomes the id of its record; room limits the arguments in its
+// part, in bytes; 0 means four times [MaxKeptArguments]. If they do not fit, the part says so.
 func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invocation {
 	entry, found := r.Lookup(call.Name)
 	if found {

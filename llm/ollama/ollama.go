@@ -124,6 +124,7 @@ func (p *Provider) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.De
 	return p.Refusals.Stream(req,
 		func(req llm.Request, accepts llm.Accepts) iter.Seq2[llm.Delta, error] {
 			sent := request(wire.Fold(req, accepts.Strict), p.config.NumCtx)
-			return p.client.Stream(ctx, p.address, header.Clone(), sent, &answer{text: wire.Thoughts{Within: accepts.ThinksUnasked}})
+			a := &answer{text: wire.Thoughts{Within: accepts.ThinksUnasked}}
+			return p.client.Stream(ctx, p.address, header.Clone(), sent, a)
 		})
 }
