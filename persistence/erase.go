@@ -32,7 +32,7 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 		n, err := disown(q)
 		t.tell(key, Event{Type: EventThreadDeleted, Data: json.RawMessage("{}")}) // ends its watches
 		t.tellOwner(EventThreadDeleted, key)
-		return n, errors.Join(err, q.EraseEvents(ctx, key.Thread),
+		return n, errors.Join(err, numberAll(ctx, q), q.EraseEvents(ctx, key.Thread),
 			q.EraseDeliveries(ctx, &key.Thread))
 	})
 	if err != nil {
@@ -43,6 +43,12 @@ func (s *Store) deleteThread(ctx context.Context, key thread.Key, disown func(qu
 	return s.fail("delete thread", s.sweeper.eraseSoon(context.WithoutCancel(ctx), key.Thread))
 }
 
+// numberAll gives all events their numbers: those that have none yet would get them after the erasure.
+func numberAll(ctx context.Context, q queries) error {
+	_, err := numberEvents(ctx, q)
+	return err
+}
+
 // EraseEventsOf deletes what followers of an owner's threads have not read yet, and what processes ask of each other in
 // the owner's name.
 func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
@@ -50,8 +56,7 @@ func (s *Store) EraseEventsOf(ctx context.Context, owner string) error {
 		return fmt.Errorf("erase events: %w", ErrNotFound)
 	}
 	return s.fail("erase events", s.write(ctx, func(q queries) error {
-		_, err := numberEvents(ctx, q) // those that have no number yet would get one later
-		return errors.Join(err, q.EraseEventsOf(ctx, owner), q.EraseCommandsOf(ctx, owner))
+		return errors.Join(numberAll(ctx, q), q.EraseEventsOf(ctx, owner), q.EraseCommandsOf(ctx, owner))
 	}))
 }
 

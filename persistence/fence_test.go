@@ -3,11 +3,11 @@ package persistence_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -18,7 +18,11 @@ import (
 // for dead at once.
 func silent(t *testing.T) (a, b *persistence.Store, key thread.Key) {
 	t.Helper()
-	url := persistencetest.PostgresURL(t)
+	return silentAt(t, persistencetest.PostgresURL(t))
+}
+
+func silentAt(t *testing.T, url string) (a, b *persistence.Store, key thread.Key) {
+	t.Helper()
 	a = persistencetest.Open(t, url, persistence.Options{Instance: "a"})
 	b = persistencetest.Open(t, url, persistence.Options{Instance: "b", DeadAfter: 1})
 	persistence.Silence(a)
@@ -87,8 +91,8 @@ func TestFenced(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Writes run beside a recovery: none gets in after the fence. While they follow each other without a pause, the fence
-// may have to wait for longer than a query may; with more than two writers, for minutes.
+// Writes run beside a recovery and follow each other without a pause: the fence waits for those that have begun, and
+// none gets in after it.
 func TestFenceWhileWriting(t *testing.T) {
 	t.Parallel()
 	a, b, key := silent(t)
@@ -96,7 +100,7 @@ func TestFenceWhileWriting(t *testing.T) {
 	defer stop()
 	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
 	var writing sync.WaitGroup
-	for range 2 {
+	for range 8 {
 		writing.Go(func() {
 			for {
 				m := thread.Message{Role: thread.RoleAssistant}
@@ -111,9 +115,6 @@ func TestFenceWhileWriting(t *testing.T) {
 		})
 	}
 	calls, err := b.Recover(ctx)
-	for errors.Is(err, persistence.ErrUnavailable) {
-		calls, err = b.Recover(ctx)
-	}
 	if err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v", calls, err)
 		stop()
@@ -132,6 +133,26 @@ func TestFenceWhileWriting(t *testing.T) {
 		if len(messages) == 0 {
 			return
 		}
+	}
+}
+
+// TestFenceIsNext begins a write while a fence waits for another one: it waits for the fence, and is refused.
+func TestFenceIsNext(t *testing.T) {
+	t.Parallel()
+	url, ctx := persistencetest.PostgresURL(t), t.Context()
+	a, b, key := silentAt(t, url)
+	must(t, a.Records.SaveCall(ctx, key, records.Call{ID: "c"}))
+	fenced, wrote := make(chan error, 1), make(chan error, 1)
+	must(t, a.Batch(ctx, key, func(w *persistence.Batch) error {
+		go func() { fenced <- second(b.Recover(ctx)) }()
+		untilOneWaits(t, url)
+		go func() { wrote <- second(a.CreateThread(ctx, "anna", "")) }()
+		testkit.Eventually(t, "second write", func() bool { return len(wrote) > 0 || waiting(t, url) == "2" })
+		return w.Records.SaveCall(records.Call{ID: "c"})
+	}))
+	must(t, <-fenced)
+	if err := <-wrote; !errors.Is(err, persistence.ErrFenced) {
+		t.Errorf("CreateThread() = %v, want ErrFenced", err)
 	}
 }
 
@@ -176,7 +197,13 @@ func TestFrozen(t *testing.T) {
 // two checks.
 func TestBeatIsSeen(t *testing.T) {
 	t.Parallel()
-	a, b, key := silent(t)
+	url := persistencetest.PostgresURL(t)
+	a := persistencetest.Open(t, url, persistence.Options{})
+	b := persistencetest.Open(t, url, persistence.Options{DeadAfter: 1})
+	persistence.Silence(a)
+	must(t, a.Serve(t.Context()))
+	must(t, b.Cluster.Join(t.Context())) // and does not look by itself
+	key := persistencetest.NewThread(t, a, "anna", "")
 	must(t, a.Records.SaveCall(t.Context(), key, records.Call{ID: "c"}))
 	for range 3 {
 		must(t, persistence.Beat(context.WithoutCancel(t.Context()), a))
@@ -264,13 +291,16 @@ func TestRecoverBesideATurn(t *testing.T) {
 	}
 }
 
-// untilOneWaits waits until a transaction waits for another one.
-func untilOneWaits(t *testing.T, url string) {
+// waiting returns how many transactions wait for others.
+func waiting(t *testing.T, url string) string {
 	t.Helper()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	for persistencetest.Rows(t, url, waiting)[0][0] == "0" {
-		runtime.Gosched()
-	}
+	return persistencetest.Rows(t, url, waiting)[0][0]
+}
+
+func untilOneWaits(t *testing.T, url string) {
+	t.Helper()
+	testkit.Eventually(t, "transaction that waits for another", func() bool { return waiting(t, url) == "1" })
 }
 
 // TestCallBesideItsSuccessor: neither of a live call, which saves something, and of another one that wants its thread

@@ -362,6 +362,32 @@ func TestCancelledWhileCommitting(t *testing.T) {
 	}
 }
 
+// TestErasedWhileNumbered deletes a thread while another process gives its latest event a number: nothing of it stays.
+func TestErasedWhileNumbered(t *testing.T) {
+	t.Parallel()
+	url, ctx := persistencetest.PostgresURL(t), t.Context()
+	store, admin := persistencetest.Open(t, url, persistence.Options{}), connect(t, url)
+	key := persistencetest.NewThread(t, store, "anna", "")
+	for _, statement := range []string{
+		`INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at) VALUES ('m', 'anna', '` + key.Thread + `', 'x', '{}', now())`,
+		`BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('log of ', 0));
+			WITH moved AS (DELETE FROM unnumbered_events RETURNING *)
+			INSERT INTO events (mark, owner, thread_id, type, data, at) SELECT mark, owner, thread_id, type, data, at FROM moved`,
+	} {
+		_, err := admin.Exec(ctx, statement)
+		must(t, err)
+	}
+	deleted := make(chan error, 1)
+	go func() { deleted <- store.DeleteThread(ctx, key) }()
+	untilOneWaits(t, url)
+	_, err := admin.Exec(ctx, "COMMIT")
+	must(t, err)
+	must(t, <-deleted)
+	if rows := persistencetest.Rows(t, url, "SELECT type FROM events WHERE mark = 'm'"); len(rows) != 0 {
+		t.Errorf("%v stays in the log", rows)
+	}
+}
+
 // A quiet connection is tested repeatedly and still delivers.
 func TestQuietConnection(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,10 @@ UPDATE threads SET assistant_id = '', assistant_owner = '' WHERE assistant_owner
 -- name: LeaveAssistantsOfCalls :exec
 UPDATE calls SET assistant_id = '', assistant_owner = '' WHERE assistant_owner = @owner AND assistant_owner <> '';
 
+-- EraseEvents deletes what followers of a thread learn.
+-- name: EraseEvents :exec
+DELETE FROM events WHERE thread_id = @thread_id;
+
 -- EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
 -- name: EraseEventsOf :exec
 DELETE FROM events WHERE owner = @owner;

@@ -8,7 +8,3 @@ INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at) VALUES (@
 WITH moved AS (DELETE FROM unnumbered_events RETURNING *)
 INSERT INTO events (mark, owner, thread_id, type, data, at)
 SELECT m.mark, m.owner, m.thread_id, m.type, m.data, m.at FROM moved AS m ORDER BY m.id;
-
--- name: EraseEvents :exec
-WITH unnumbered AS (DELETE FROM unnumbered_events AS u WHERE u.thread_id = @thread_id)
-DELETE FROM events AS e WHERE e.thread_id = @thread_id;

@@ -5,6 +5,3 @@ INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES (@mark, @owne
 -- NumberEvents does nothing: SQLite runs one writing transaction at a time.
 -- name: NumberEvents :execrows
 DELETE FROM events WHERE false;
-
--- name: EraseEvents :exec
-DELETE FROM events WHERE thread_id = @thread_id;

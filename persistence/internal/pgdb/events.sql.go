@@ -11,16 +11,6 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
-const eraseEvents = `-- name: EraseEvents :exec
-WITH unnumbered AS (DELETE FROM unnumbered_events AS u WHERE u.thread_id = $1)
-DELETE FROM events AS e WHERE e.thread_id = $1
-`
-
-func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
-	_, err := q.db.Exec(ctx, eraseEvents, threadID)
-	return err
-}
-
 const logEvent = `-- name: LogEvent :exec
 INSERT INTO unnumbered_events (mark, owner, thread_id, type, data, at) VALUES ($1, $2, $3, $4, $5, $6)
 `

@@ -49,11 +49,14 @@ func (q *Queries) ForgetInstances(ctx context.Context, before *dbtype.Time, sile
 }
 
 const holdInstance = `-- name: HoldInstance :one
-SELECT id FROM instances WHERE id = $1 AND ended_at IS NULL FOR KEY SHARE
+SELECT id FROM instances WHERE id = $1 AND ended_at IS NULL
+    AND pg_advisory_xact_lock_shared(hashtextextended('instance ' || CAST($1 AS text), 0)) IS NOT NULL
+FOR KEY SHARE
 `
 
 // HoldInstance makes LockInstance wait for the end of the transaction, so that nobody
 // ends the instance before; heartbeats go on. It returns no row if the instance was ended.
+// It takes the row's lock, too, which shows what the instance has become while this waited.
 func (q *Queries) HoldInstance(ctx context.Context, id string) (string, error) {
 	row := q.db.QueryRow(ctx, holdInstance, id)
 	var id_2 string
@@ -127,11 +130,13 @@ func (q *Queries) ListInstances(ctx context.Context) ([]Instance, error) {
 }
 
 const lockInstance = `-- name: LockInstance :one
-SELECT beats FROM instances WHERE id = $1 FOR UPDATE
+SELECT beats FROM instances WHERE id = $1
+    AND pg_advisory_xact_lock(hashtextextended('instance ' || CAST($1 AS text), 0)) IS NOT NULL
+FOR UPDATE
 `
 
 // LockInstance waits until the instance has no open transaction, and keeps it from
-// beginning one.
+// beginning one. Those that begin meanwhile queue behind it, as they would not for the row.
 func (q *Queries) LockInstance(ctx context.Context, id string) (int64, error) {
 	row := q.db.QueryRow(ctx, lockInstance, id)
 	var beats int64

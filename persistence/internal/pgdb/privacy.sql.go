@@ -41,6 +41,16 @@ func (q *Queries) EraseCommandsOf(ctx context.Context, owner string) error {
 	return err
 }
 
+const eraseEvents = `-- name: EraseEvents :exec
+DELETE FROM events WHERE thread_id = $1
+`
+
+// EraseEvents deletes what followers of a thread learn.
+func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
+	_, err := q.db.Exec(ctx, eraseEvents, threadID)
+	return err
+}
+
 const eraseEventsOf = `-- name: EraseEventsOf :exec
 DELETE FROM events WHERE owner = $1
 `

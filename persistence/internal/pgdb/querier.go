@@ -102,6 +102,7 @@ type Querier interface {
 	EraseDeliveries(ctx context.Context, threadID *string) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, threadID string) (int64, error)
+	// EraseEvents deletes what followers of a thread learn.
 	EraseEvents(ctx context.Context, threadID string) error
 	// EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
 	EraseEventsOf(ctx context.Context, owner string) error
@@ -182,6 +183,7 @@ type Querier interface {
 	HoldErased(ctx context.Context, updatedAt dbtype.Time, iD string) (int64, error)
 	// HoldInstance makes LockInstance wait for the end of the transaction, so that nobody
 	// ends the instance before; heartbeats go on. It returns no row if the instance was ended.
+	// It takes the row's lock, too, which shows what the instance has become while this waited.
 	HoldInstance(ctx context.Context, id string) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
@@ -287,7 +289,7 @@ type Querier interface {
 	ListToolPins(ctx context.Context, server string) ([]ToolPin, error)
 	ListWaitingToolCalls(ctx context.Context, threadID string, owner string) ([]ToolCall, error)
 	// LockInstance waits until the instance has no open transaction, and keeps it from
-	// beginning one.
+	// beginning one. Those that begin meanwhile queue behind it, as they would not for the row.
 	LockInstance(ctx context.Context, id string) (int64, error)
 	// LockOpenThreads locks the threads in which an instance has something open, in the order in which all writers lock
 	// threads, before anything else of them.
@@ -327,7 +329,8 @@ type Querier interface {
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
 	// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
-	// the caller has locked.
+	// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
+	// estimated, until the session itself says at its end how long it was.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
 	// SaveDraft saves a piece of text that was added to a message in progress. It changes

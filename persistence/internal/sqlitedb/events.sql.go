@@ -11,15 +11,6 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
-const eraseEvents = `-- name: EraseEvents :exec
-DELETE FROM events WHERE thread_id = ?1
-`
-
-func (q *Queries) EraseEvents(ctx context.Context, threadID string) error {
-	_, err := q.db.ExecContext(ctx, eraseEvents, threadID)
-	return err
-}
-
 const logEvent = `-- name: LogEvent :exec
 INSERT INTO events (mark, owner, thread_id, type, data, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 `

@@ -101,6 +101,7 @@ type Querier interface {
 	EraseDeliveries(ctx context.Context, threadID *string) error
 	// EraseDrafts deletes the drafts of a thread, before its messages are erased.
 	EraseDrafts(ctx context.Context, threadID string) (int64, error)
+	// EraseEvents deletes what followers of a thread learn.
 	EraseEvents(ctx context.Context, threadID string) error
 	// EraseEventsOf deletes what followers of an owner learn, and what others ask of processes in the owner's name.
 	EraseEventsOf(ctx context.Context, owner string) error
@@ -322,7 +323,8 @@ type Querier interface {
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
 	// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
-	// the caller has locked.
+	// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
+	// estimated, until the session itself says at its end how long it was.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
 	SaveCommand(ctx context.Context, arg SaveCommandParams) error
 	// SaveDraft saves a piece of text that was added to a message in progress. It changes
