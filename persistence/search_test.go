@@ -66,6 +66,8 @@ func TestSearchedLetters(t *testing.T) {
 			}
 			persistencetest.Rows(t, url, "ALTER TABLE responses DROP COLUMN estimated")
 			persistencetest.Rows(t, url, "ALTER TABLE assistants DROP COLUMN shared_at")
+			persistencetest.Rows(t, url, "ALTER TABLE instances DROP COLUMN url")
+			persistencetest.Rows(t, url, "ALTER TABLE instances DROP COLUMN certificate")
 			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id >= 42")
 			upgraded, err := persistence.Open(t.Context(), url, persistence.Options{})
 			must(t, err)
