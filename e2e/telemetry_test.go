@@ -74,7 +74,7 @@ func (r *traceReceiver) setUps(t *testing.T) map[string][]string {
 	return below
 }
 
-// TestTelemetry speaks and has a tool called in a call, and checks the metrics, and the trace that a receiver got.
+// TestTelemetry reads what the program tells at its ports: the metrics of a call with a tool, and the trace that a receiver got.
 func TestTelemetry(t *testing.T) {
 	t.Parallel()
 	takePlace(t)

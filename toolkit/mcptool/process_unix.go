@@ -18,6 +18,9 @@ func terminateGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.
 
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 
+// reapTime is how long the guard may look for what has left the group: /proc may hang.
+const reapTime = 10 * time.Second
+
 // guardScript ends the process group $1 when its own stdin ends. If it reads a line, the group has ended. Then it ends
 // what has left the group but has kept the variable $2 of its environment, such as a browser, which begins a session of
 // its own (setsid(2)): /proc tells that on Linux, also of those whose parent is gone. What is being forked meanwhile is
@@ -46,7 +49,7 @@ func guard(child *exec.Cmd, mark string, env []string) (release func()) {
 	return func() {
 		_, _ = stdin.Write([]byte("\n")) // it fails if somebody has killed the guard
 		_ = stdin.Close()
-		defer time.AfterFunc(5*terminate, func() { _ = cmd.Process.Kill() }).Stop() // /proc may hang
+		defer time.AfterFunc(reapTime, func() { _ = cmd.Process.Kill() }).Stop()
 		_ = cmd.Wait()
 	}
 }
