@@ -16,7 +16,6 @@ import (
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/thread"
-	"voicebridge/toolkit"
 )
 
 // Limits for hanging up leftover upstream sessions.
@@ -24,6 +23,10 @@ const (
 	hangUpEvery = 5 * time.Second
 	hangUpBatch = 16
 )
+
+// minBilled is the least that a session is billed that has not said itself how long it was. OpenAI bills it at the creation
+// of one over WebRTC, and counts it in.
+const minBilled = 15 * time.Second
 
 // legsToHangUp lists the upstream sessions that may still be running although their calls have
 // ended; *records.Store implements it.
@@ -115,12 +118,13 @@ func (h hangUps) hangUp(ctx context.Context, l records.Leg) error {
 // endedSession returns the record of what a session has cost that was so long; reported means that the upstream has
 // said so.
 func endedSession(cfg *Config, l records.Leg, model string, length time.Duration, reported bool) records.Response {
-	seconds := math.Round(max(length.Seconds(), 0)*1000) / 1000
-	usage := realtime.Usage{
-		Type: "duration", Seconds: seconds, Raw: toolkit.Encode(map[string]any{"type": "duration", "seconds": seconds}),
+	if !reported {
+		length = max(length, minBilled)
 	}
+	usage, less := realtime.Usage{Type: "duration", Seconds: math.Round(length.Seconds()*1000) / 1000}.
+		Within(time.Since(l.StartedAt))
 	rec := (&session.Config{TranscriptionCost: cfg.TranscriptionCost}).SessionRecord(l, model, &usage)
 	rec.Status, rec.FinishedAt = realtime.ResponseCompleted, new(time.Now())
-	rec.Estimated = !reported
+	rec.Estimated = !reported || less
 	return rec
 }

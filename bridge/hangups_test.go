@@ -49,6 +49,29 @@ func (f *fakeHangUps) SaveResponse(_ context.Context, _ thread.Key, r records.Re
 	return nil
 }
 
+// TestEndedSession bounds what a session is recorded to have lasted that began a minute ago.
+func TestEndedSession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			length    time.Duration
+			reported  bool
+			usage     string
+			estimated bool
+		}{
+			{5 * time.Second, false, `{"seconds":15,"type":"duration"}`, true},
+			{5 * time.Second, true, `{"seconds":5,"type":"duration"}`, false},
+			{40 * time.Second, false, `{"seconds":40,"type":"duration"}`, true},
+			{1000 * time.Hour, true, `{"seconds":120,"type":"duration"}`, true},
+		} {
+			rec := endedSession(&Config{}, records.Leg{StartedAt: time.Now().Add(-time.Minute)}, "", tt.length, tt.reported)
+			if string(rec.RawUsage) != tt.usage || rec.Estimated != tt.estimated {
+				t.Errorf("%v, reported %t: %s, estimated %t", tt.length, tt.reported, rec.RawUsage, rec.Estimated)
+			}
+		}
+	})
+}
+
 // TestHangUpRest retries until the upstream has ended the sessions that an earlier process
 // left.
 func TestHangUpRest(t *testing.T) {

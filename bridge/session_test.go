@@ -152,6 +152,29 @@ func TestCallsBudget(t *testing.T) {
 	pairs(t, testCallsBudget)
 }
 
+// TestBudgetOfRenewedSessions has sessions replaced before they first say how long they are billed: the budget counts
+// them all the same.
+func TestBudgetOfRenewedSessions(t *testing.T) {
+	t.Parallel()
+	each(t, testBudgetOfRenewedSessions, pairsOf(duplex))
+}
+
+func testBudgetOfRenewedSessions(t *testing.T, p pair) {
+	t.Helper()
+	b := newBench(t, sqlite(t), benchConfig{
+		over: p, simulator: simulator.Config{MaxDuration: 64 * time.Second},
+		bridge: bridge.Config{
+			Settings:          bridge.Settings{Limits: bridge.Limits{RenewBefore: time.Minute}, Budget: bridge.Budget{CallUSD: 8, WarnPercent: 50}},
+			TranscriptionCost: func(_, _ string, u realtime.Usage) *float64 { return new(u.Seconds) },
+		},
+	})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.budget.warning")
+	if reason := c.ended(); reason != bridge.EndBudget {
+		t.Errorf("ended because of %s", reason)
+	}
+}
+
 func testCallsBudget(t *testing.T, p pair) {
 	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{

@@ -191,6 +191,7 @@ func (c *Calls) sessionEnded(one *call, cfg *Config) func(records.Leg, session.R
 		done := endedSession(cfg, rec, cmp.Or(route.Model, cfg.Session.Model), length, reported)
 		c.cfg.Writer.PushLast(one.key, persistence.PutResponse{Response: done})
 		one.observer.TurnOver(Turn{Charges: []records.Response{done}})
+		one.post(session.SessionEnded{Gen: int(rec.Generation), CostUSD: done.CostUSD})
 	}
 }
 

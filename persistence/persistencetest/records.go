@@ -64,6 +64,36 @@ func (s suite) records(t *testing.T) {
 		"r response c m grok resp_1 gpt cancelled turn_detected 1 2 3 4 5 0.25 300 200 NULL")
 }
 
+// sessionRecords saves what is known of a session that is billed by its length, in any order.
+func (s suite) sessionRecords(t *testing.T) {
+	b := s.setup(t)
+	save := func(id string, seconds float64, estimated, finished bool) {
+		t.Helper()
+		r := records.Response{ID: id, Kind: records.KindSession, Status: "in_progress", Estimated: estimated, CreatedAt: start}
+		if seconds > 0 {
+			r.RawUsage, r.CostUSD = fmt.Appendf(nil, `{"seconds":%v}`, seconds), new(seconds)
+		}
+		if finished {
+			r.Status, r.FinishedAt = "completed", new(start.Add(time.Hour))
+		}
+		must(t, b.store.Records.SaveResponse(t.Context(), b.key, r))
+	}
+	for id, seconds := range map[string][]float64{"a": {0, 1e-7, 9.5, 10}, "b": {200, 5}, "c": {10, 0}} {
+		for _, n := range seconds {
+			save(id, n, false, false)
+		}
+	}
+	save("b", 15, true, true) // a worse estimate
+	save("c", 12.5, true, true)
+	save("c", 11, false, false) // saved late
+	save("d", 30, true, true)
+	save("d", 29, false, true) // the session's own word
+	save("e", 1, false, true)
+	save("e", 2, false, false)
+	wantRows(t, b.url, "SELECT id, status, cost_usd, raw_usage ->> 'seconds', CASE WHEN estimated THEN 'estimated' ELSE 'told' END FROM responses ORDER BY id",
+		"a in_progress 10 10 told", "b completed 200 200 told", "c completed 12.5 12.5 estimated", "d completed 29 29 told", "e completed 2 2 told")
+}
+
 // wantRows compares a query's rows, their cells joined by spaces.
 func wantRows(t *testing.T, url, query string, want ...string) {
 	t.Helper()

@@ -41,6 +41,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"batch rolls back":     s.batchRollsBack,
 		"records":              s.records,
 		"hostile records":      s.hostileRecords,
+		"session records":      s.sessionRecords,
 		"usage":                s.usage,
 		"usage limits":         s.usageLimits,
 		"live call":            s.liveCall,

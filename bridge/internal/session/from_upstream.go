@@ -309,11 +309,7 @@ func (s *State) metered(u *upstream, ev *event) {
 	rec := u.sessionRecord(&usage)
 	rec.Estimated = less
 	u.seconds = usage.Seconds
-	var more *float64
-	if rec.CostUSD != nil {
-		more = new(*rec.CostUSD - u.cost)
-		u.cost = *rec.CostUSD
-	}
+	more := s.limiter.more(u.gen, rec.CostUSD)
 	s.save(persistence.PutResponse{Response: rec})
 	s.notify(usageEvent{Type: "bridge.usage", ResponseID: rec.UpstreamID, Usage: usage.Raw, CostUSD: more})
 	s.limiter.charge(more)

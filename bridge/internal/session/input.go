@@ -216,6 +216,13 @@ type (
 		Day string // as 2006-01-02
 		USD float64
 	}
+	// SessionEnded is what an upstream session that is billed by its length has cost in all, nil if that is not known.
+	// It may have ended long before.
+	SessionEnded struct {
+		input
+		Gen     int
+		CostUSD *float64
+	}
 	// Begun means that the first upstream session was dialled before the call began.
 	Begun struct{ input }
 	// Stop ends the call.

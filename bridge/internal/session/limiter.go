@@ -11,6 +11,7 @@ import (
 type limiter struct {
 	*core
 	spent    float64
+	sessions map[int]float64 // what those that are billed by their length have cost so far, by generation
 	day      ownerDay
 	warned   map[string]bool
 	activeAt time.Time
@@ -18,7 +19,7 @@ type limiter struct {
 
 func newLimiter(c *core) *limiter {
 	return &limiter{
-		core: c, day: ownerDay{read: c.OwnerSpentUSD, others: c.OwnerSpentUSD},
+		core: c, sessions: make(map[int]float64), day: ownerDay{read: c.OwnerSpentUSD, others: c.OwnerSpentUSD},
 		warned: make(map[string]bool), activeAt: c.now,
 	}
 }
@@ -61,6 +62,16 @@ func (l *limiter) charge(cost *float64) {
 		l.spent += *cost
 		l.check()
 	}
+}
+
+// more returns how much more a session that is billed by its length has cost than was known, nil if nothing.
+func (l *limiter) more(gen int, cost *float64) *float64 {
+	before := l.sessions[gen]
+	if cost == nil || *cost <= before {
+		return nil
+	}
+	l.sessions[gen] = *cost
+	return new(*cost - before)
 }
 
 // The scopes of a budget.

@@ -120,6 +120,8 @@ func (s *State) apply(in Input) {
 		s.settings.replaceTools(in.Entries)
 	case StorageDelayed:
 		s.storage(in.Pending)
+	case SessionEnded:
+		s.limiter.charge(s.limiter.more(in.Gen, in.CostUSD))
 	case OwnerSpent:
 		s.limiter.ownerSpent(in)
 	case Begun:

@@ -46,8 +46,8 @@ type upstream struct {
 	order  []string // of sent
 	// expires is when the upstream ends the session; zero if it does not say.
 	expires time.Time
-	// seconds is how long it has been billed so far, and cost what that costs, if it is billed by its length.
-	seconds, cost float64
+	// seconds is how long it has been billed so far, if it is billed by its length.
+	seconds float64
 	// forgot means that nothing of the history must stay in the conversation.
 	forgot bool
 	// newest is the id of the item that was told of last. History does not count, the end of which is replayed.
@@ -100,7 +100,7 @@ func (c *Config) SessionRecord(leg records.Leg, model string, usage *realtime.Us
 		Status: realtime.ResponseInProgress, CreatedAt: leg.StartedAt,
 	}
 	if usage != nil {
-		rec.RawUsage = usage.Raw
+		rec.RawUsage = encode(map[string]any{"type": "duration", "seconds": usage.Seconds})
 		if c.TranscriptionCost != nil {
 			rec.CostUSD = c.TranscriptionCost(leg.Upstream, model, *usage)
 		}

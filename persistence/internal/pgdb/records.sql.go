@@ -206,7 +206,8 @@ type SaveCallParams struct {
 // SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 // the id belongs to another thread, and fail if the thread belongs to another owner
 // (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
-// the caller has locked.
+// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
+// estimated, until the session itself says at its end how long it was.
 func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, error) {
 	result, err := q.db.Exec(ctx, saveCall,
 		arg.ID,
@@ -247,12 +248,27 @@ INSERT INTO responses (
 )
 ON CONFLICT (id) DO UPDATE SET
     call_id = excluded.call_id, message_id = excluded.message_id, upstream = excluded.upstream, upstream_id = excluded.upstream_id,
-    model = excluded.model, status = excluded.status, status_reason = excluded.status_reason,
+    model = excluded.model,
+    status = CASE WHEN excluded.finished_at IS NULL AND responses.finished_at IS NOT NULL
+        THEN responses.status ELSE excluded.status END,
+    status_reason = excluded.status_reason,
     input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
     cached_tokens = excluded.cached_tokens, input_audio_tokens = excluded.input_audio_tokens,
-    output_audio_tokens = excluded.output_audio_tokens, raw_usage = excluded.raw_usage,
-    cost_usd = excluded.cost_usd, estimated = excluded.estimated, answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
-    instance = excluded.instance, finished_at = excluded.finished_at
+    output_audio_tokens = excluded.output_audio_tokens,
+    raw_usage = CASE WHEN excluded.kind = 'session'
+        AND NOT (responses.estimated AND NOT excluded.estimated AND excluded.finished_at IS NOT NULL)
+        AND CAST(responses.raw_usage ->> 'seconds' AS numeric) > CAST(COALESCE(excluded.raw_usage ->> 'seconds', '0') AS numeric)
+        THEN responses.raw_usage ELSE excluded.raw_usage END,
+    cost_usd = CASE WHEN excluded.kind = 'session'
+        AND NOT (responses.estimated AND NOT excluded.estimated AND excluded.finished_at IS NOT NULL)
+        AND CAST(responses.raw_usage ->> 'seconds' AS numeric) > CAST(COALESCE(excluded.raw_usage ->> 'seconds', '0') AS numeric)
+        THEN responses.cost_usd ELSE excluded.cost_usd END,
+    estimated = CASE WHEN excluded.kind = 'session'
+        AND NOT (responses.estimated AND NOT excluded.estimated AND excluded.finished_at IS NOT NULL)
+        AND CAST(responses.raw_usage ->> 'seconds' AS numeric) > CAST(COALESCE(excluded.raw_usage ->> 'seconds', '0') AS numeric)
+        THEN responses.estimated ELSE excluded.estimated END,
+    answer_ms = excluded.answer_ms, first_token_ms = excluded.first_token_ms,
+    instance = excluded.instance, finished_at = COALESCE(excluded.finished_at, responses.finished_at)
 WHERE responses.thread_id = excluded.thread_id
 `
 
