@@ -18,6 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/assistant"
+	"voicebridge/bridge"
 	"voicebridge/chat"
 	"voicebridge/persistence"
 	"voicebridge/thread"
@@ -47,7 +48,7 @@ var components = []struct {
 	{name: "Model", of: reflect.TypeFor[Model]()},
 	{name: "Tool", of: reflect.TypeFor[toolAnswer]()},
 	{name: "ToolServer", of: reflect.TypeFor[ToolServer]()},
-	{name: "Server", of: reflect.TypeFor[serverAnswer]()},
+	{name: "MCPServer", of: reflect.TypeFor[serverAnswer]()},
 	{name: "Turn", of: reflect.TypeFor[turnAnswer]()},
 	{name: "ToolDefinition", of: reflect.TypeFor[toolkit.Definition](), sent: []string{"name"}},
 	{name: "SessionCall", of: reflect.TypeFor[chat.SessionCall]()},
@@ -86,6 +87,7 @@ func schemas(t *testing.T) []byte {
 	for _, c := range components {
 		set(all, c.name, w.group(c.of, c.sent))
 	}
+	w.events(all)
 	flow(all)
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
@@ -94,11 +96,12 @@ func schemas(t *testing.T) []byte {
 	return append([]byte("    "), bytes.TrimSuffix(bytes.ReplaceAll(out.Bytes(), []byte("\n"), []byte("\n    ")), []byte("    "))...)
 }
 
-// flow writes on one line what has no properties, so that each property has a line; it reports whether there are any.
+// flow writes on one line what has no properties and no kinds, so that each of these has a line; it reports whether there are any.
 func flow(n *yaml.Node) (properties bool) {
 	for i, c := range n.Content {
 		inner := flow(c)
-		if properties = properties || inner || c.Value == "properties"; i%2 == 1 && n.Content[i-1].Value == "properties" {
+		lines := []string{"properties", "oneOf", "mapping"}
+		if properties = properties || inner || slices.Contains(lines, c.Value); i%2 == 1 && slices.Contains(lines, n.Content[i-1].Value) {
 			c.Style = 0
 		}
 	}
@@ -191,6 +194,95 @@ func (w schemaWriter) field(f reflect.StructField, declarer reflect.Type, always
 		set(s, "description", text)
 	}
 	return s
+}
+
+// events adds the schemas of the bridge's own events in a call, made of the types of docs/reference/events.md: those of
+// which the comment on the field type names them.
+func (w schemaWriter) events(all *yaml.Node) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), "../bridge/internal/session/event.go", nil, parser.ParseComments)
+	must(w.t, err)
+	oneOf, mapping := object().Content, object()
+	set(all, "EndReason", w.value(reflect.TypeFor[bridge.EndReason](), false))
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		group, ok := spec.Type.(*ast.StructType)
+		if !ok || !strings.HasPrefix(group.Fields.List[0].Doc.Text()+group.Fields.List[0].Comment.Text(), "bridge.") {
+			return true
+		}
+		name := "Bridge" + strings.ToUpper(spec.Name.Name[:1]) + spec.Name.Name[1:]
+		properties, required := object(), []string{"type"}
+		var types []string
+		for i, f := range group.Fields.List {
+			property, option, _ := strings.Cut(reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json"), ",")
+			text := forClients(f.Doc.Text()+f.Comment.Text(), f.Names[0].Name)
+			if i == 0 {
+				for kind := range strings.SplitSeq(strings.ToLower(text[:1])+text[1:], ", ") {
+					if !strings.HasPrefix(kind, "bridge.") {
+						kind = types[0][:strings.LastIndex(types[0], ".")+1] + kind
+					}
+					types = append(types, kind)
+				}
+				set(properties, property, object("type", "string", "enum", types))
+				continue
+			}
+			if option == "" {
+				required = append(required, property)
+			}
+			s := w.expression(f.Type)
+			if values := s.Content; len(values) > 2 && values[2].Value == "enum" { // in Go, constants have names that nothing else may have
+				var names []string
+				for _, v := range values[3].Content {
+					names = append(names, name+f.Names[0].Name+strings.ToUpper(v.Value[:1])+v.Value[1:])
+				}
+				set(s, "x-enum-varnames", names)
+			}
+			if text != "" {
+				set(s, "description", text)
+			}
+			set(properties, property, s)
+		}
+		set(all, name, object("type", "object", "required", required, "properties", properties))
+		ref := "#/components/schemas/" + name
+		oneOf = append(oneOf, object("$ref", ref))
+		for _, kind := range types {
+			set(mapping, kind, ref)
+		}
+		return false
+	})
+	set(all, "BridgeEvent", object(
+		"description", "What the bridge itself tells in a call, beside the Realtime API's events: on the data channel, or as a message of the WebSocket",
+		"oneOf", &yaml.Node{Kind: yaml.SequenceNode, Content: oneOf},
+		"discriminator", object("propertyName", "type", "mapping", mapping)))
+}
+
+// expression is the schema of a type as it is written in the package of a call's session.
+func (w schemaWriter) expression(e ast.Expr) *yaml.Node {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return w.expression(e.X)
+	case *ast.SelectorExpr:
+		return w.expression(e.Sel)
+	case *ast.Ident:
+		if e.Name == reflect.TypeFor[bridge.EndReason]().Name() {
+			return object("$ref", "#/components/schemas/EndReason")
+		}
+		for _, of := range []reflect.Type{
+			reflect.TypeFor[string](), reflect.TypeFor[bool](), reflect.TypeFor[int](), reflect.TypeFor[int64](), reflect.TypeFor[float64](), reflect.TypeFor[time.Time](),
+			reflect.TypeFor[thread.Message](), reflect.TypeFor[toolkit.Executor](), reflect.TypeFor[bridge.RecordingState](),
+		} {
+			if of.Name() == e.Name {
+				return w.value(of, false)
+			}
+		}
+		if e.Name == "RawMessage" { // any JSON
+			return object()
+		}
+	}
+	w.t.Fatalf("a field of an event has the type %T %v", e, e)
+	return nil
 }
 
 // value is the schema of a type; a pointer may be null where its field is never left out.

@@ -6,9 +6,7 @@ export type ID = string;
 export interface Message {
   id: string;
   role: 'system' | 'user' | 'assistant';
-  parts: {
-    type: string;
-  }[];
+  parts: MessagePart[];
   metadata: {
     /** api: a text of the system or the assistant that a server put into a call */ source?: 'voice' | 'text' | 'api';
     status?: 'in_progress' | 'completed' | 'interrupted' | 'failed';
@@ -20,6 +18,11 @@ export interface Message {
     /** Of a typed answer first_token and total, since the turn began. Of an answer in a call, since the user stopped speaking: commit (the upstream has taken the speech), response (it has begun to answer), first_audio (it has begun to speak), first_packet (the caller was sent the first sound). */ latency_ms?: Record<string, number>;
     /** The part of an interrupted answer that was played */ heard_text?: string;
     audio_end_ms?: number;
+    /** Where its sound is in the recording of its call, in milliseconds */ audio?: {
+      start_ms: number;
+      end_ms: number;
+    };
+    /** The upstream's id of its item */ item_id?: string;
     /** true if models no longer read the message: its turn failed, another answer has replaced it, or the user went back to what was said before it */ discarded?: boolean;
     /** true if a server has deleted it from its call: models no longer read it */ deleted?: boolean;
     /** The id by which useChat sent the message that the user had edited */ sent_as?: string;
@@ -37,6 +40,93 @@ export interface Message {
     /** From the queue */ image_ids?: string[];
     seq?: number;
   };
+}
+
+/** A part of a message, in the form of the AI SDK's UIMessage; type says what else it has. What a client sent of yet another type is given back as it came. */
+export type MessagePart = TextPart | ReasoningPart | FilePart | StepStartPart | ToolPart | DynamicToolPart | SourceURLPart | SourceDocumentPart | DataPart;
+
+export interface TextPart {
+  type: 'text';
+  text: string;
+}
+
+/** What the model thought before it spoke */
+export interface ReasoningPart {
+  type: 'reasoning';
+  text: string;
+}
+
+/** An image, or a sound that a tool returned */
+export interface FilePart {
+  type: 'file';
+  mediaType: string;
+  /** Its address for whoever may read the thread */ url: string;
+  filename?: string;
+}
+
+/** Here the model began to answer, or to go on after the results of tools */
+export interface StepStartPart {
+  type: 'step-start';
+}
+
+/** A call of one of the server's own tools. Its name follows tool- in type */
+export interface ToolPart {
+  type: `tool-${string}`;
+  toolCallId: string;
+  state: ToolRunState;
+  /** The arguments, with secrets masked: any JSON */ input?: unknown;
+  /** The result, with secrets masked: any JSON, once it is done */ output?: unknown;
+  /** Why it failed */ errorText?: string;
+  /** That the user allowed it */ approval?: {
+    id: string;
+    approved: boolean;
+    reason?: string;
+  };
+  /** What providers need to be sent again. voicebridge.sign_in is the MCP server to which the user has to sign in first */ callProviderMetadata?: Record<string, unknown>;
+}
+
+/** A call of a tool of an MCP server or of a client */
+export interface DynamicToolPart {
+  type: 'dynamic-tool';
+  toolName: string;
+  toolCallId: string;
+  state: ToolRunState;
+  /** The arguments, with secrets masked: any JSON */ input?: unknown;
+  /** The result, with secrets masked: any JSON, once it is done */ output?: unknown;
+  /** Why it failed */ errorText?: string;
+  /** That the user allowed it */ approval?: {
+    id: string;
+    approved: boolean;
+    reason?: string;
+  };
+  /** What providers need to be sent again. voicebridge.sign_in is the MCP server to which the user has to sign in first */ callProviderMetadata?: Record<string, unknown>;
+}
+
+/** A page to which a client referred */
+export interface SourceURLPart {
+  type: 'source-url';
+  sourceId: string;
+  url: string;
+  title?: string;
+}
+
+/** A document to which a client referred */
+export interface SourceDocumentPart {
+  type: 'source-document';
+  sourceId: string;
+  mediaType: string;
+  title: string;
+  filename?: string;
+}
+
+/** Running, done or failed */
+export type ToolRunState = 'input-available' | 'output-available' | 'output-error';
+
+/** Data of a client's, whose name follows data- in type */
+export interface DataPart {
+  type: `data-${string}`;
+  id?: string;
+  /** Any JSON */ data: unknown;
 }
 
 /** What a socket tells. `message {message}` is a message as it is saved, new or changed; `message_delta {id, text}` is what was added to the text of a message in progress since the socket last told of that message. `waiting {server, message}` says which MCP server a turn waits for. The events about tools are those of the data channel. */
@@ -57,6 +147,283 @@ export interface Envelope {
 
 /** One text or a list of at most 50 */
 export type Texts = string | string[];
+
+export interface Peaks {
+  per_second: number;
+  user: number[];
+  assistant: number[];
+}
+
+export interface RecordingState {
+  state: string;
+}
+
+export interface ClientSecret {
+  value: `ek_${string}`;
+  /** Unix seconds */ expires_at: number;
+  session: Record<string, unknown>;
+  thread_id: string | null;
+}
+
+export interface ThreadPage {
+  threads: ListedThread[];
+  /** Null on the last page */ next_cursor: string | null;
+}
+
+export interface MessagePage {
+  messages: Message[];
+  /** Null after an empty page */ next_after: number | null;
+}
+
+export interface SaidInCall {
+  call_id: string;
+  user_message: Message;
+}
+
+export interface Image {
+  image_id: string;
+  media_type: string;
+  width: number;
+  height: number;
+  url: string;
+}
+
+export interface ThreadExport {
+  thread: Thread;
+  messages: Message[];
+}
+
+export interface PageSession {
+  owner: string;
+  expires_at: string;
+}
+
+export interface ServerConfig {
+  /** What calls talk to */ upstream: string;
+  /** What the user should know about it */ upstream_note: string;
+  version: string;
+  model: string;
+  voice: string;
+  /** How a call notices that the user has spoken, as in the Realtime API; null: push to talk */ turn_detection: Record<string, unknown> | null;
+  /** Whether users must sign in */ authentication: boolean;
+  /** Whether calls may be recorded */ recording: boolean;
+  /** Who the user is */ owner: string;
+  ice_servers: {
+    urls: string[];
+    username?: string;
+    credential?: string;
+  }[];
+}
+
+export interface AssistantPage {
+  assistants: Assistant[];
+  /** Null on the last page */ next_cursor: string | null;
+}
+
+export interface ToolList {
+  tools: Tool[];
+  /** The MCP servers, if any are configured */ servers?: ToolServer[];
+}
+
+export interface MCPServerList {
+  servers: MCPServer[];
+}
+
+export interface MCPSignIn {
+  authorize_url: string;
+}
+
+export interface MCPSignedIn {
+  server: string;
+  state: 'connected';
+}
+
+export interface ModelList {
+  models: Model[];
+}
+
+export interface UsageReport {
+  from: string;
+  to: string;
+  usage: UsageRow[];
+  total: Usage;
+}
+
+export interface CallList {
+  calls: CallReport[];
+}
+
+/** The properties of Assistant, and its secret */
+export interface CreatedAssistant {
+  id: string;
+  /** whsec_ and Base64 */ secret: string;
+}
+
+export interface Interruption {
+  /** Whether there was a turn to stop */ interrupted: boolean;
+}
+
+export interface Success {
+  success: boolean;
+}
+
+export interface Share {
+  /** The path of the link; null if there is none */ url: string | null;
+}
+
+export interface ShareLink {
+  /** The path of the link */ url: string;
+}
+
+export interface HookList {
+  hooks: Hook[];
+}
+
+export interface DeliveryList {
+  deliveries: Delivery[];
+}
+
+export interface Health {
+  status: string;
+}
+
+/** This document */
+export type OpenAPIDocument = Record<string, unknown>;
+
+/** What is posted to a hook. docs/hooks.md says what is promised of it */
+export type HookEvent = HookCallStarted | HookCallEnded | HookCallExtracted | HookMessageCompleted | HookToolCompleted | HookApprovalRequired | HookTurnFinished | HookBudgetWarning | HookRecordingReady | HookTest;
+
+export interface HookCallStarted {
+  type: 'call.started';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    assistant_id: string | null;
+    upstream: string;
+  };
+}
+
+export interface HookCallEnded {
+  type: 'call.ended';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    end_reason: string;
+    duration_seconds: number;
+    turns: number;
+    usage: {
+      input_tokens: number;
+      output_tokens: number;
+      /** Part of the input tokens */ cached_tokens: number;
+      total_tokens: number;
+    };
+    /** Null if no price is known */ cost_usd: number | null;
+    assistant_id: string | null;
+    variables: Record<string, string>;
+    /** Whether it was recorded; recording.ready follows then */ recording: boolean;
+  };
+}
+
+export interface HookCallExtracted {
+  type: 'call.extracted';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    summary: string;
+    /** Fits the assistant's schema */ extracted: Record<string, unknown>;
+  };
+}
+
+export interface HookMessageCompleted {
+  type: 'message.completed';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    message: Message;
+  };
+}
+
+export interface HookToolCompleted {
+  type: 'tool.completed';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    tool_call_id: string;
+    name: string;
+    executor: string;
+    status: 'done' | 'failed' | 'cancelled';
+    duration_ms: number | null;
+  };
+}
+
+export interface HookApprovalRequired {
+  type: 'approval.required';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    tool_call_id: string;
+    name: string;
+    executor: string;
+    /** The arguments, with secrets masked: any JSON */ input: unknown;
+    /** True if input is a string with the beginning of the arguments only */ input_clipped?: boolean;
+    /** Must be sent back with the answer */ nonce: string;
+    expires_at: string;
+  };
+}
+
+export interface HookTurnFinished {
+  type: 'turn.finished';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    /** Of the answer */ message_id: string | null;
+    status: string;
+    usage: Record<string, unknown> | null;
+  };
+}
+
+export interface HookBudgetWarning {
+  type: 'budget.warning';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    scope: 'call' | 'owner_day';
+    spent_usd: number;
+    limit_usd: number;
+  };
+}
+
+export interface HookRecordingReady {
+  type: 'recording.ready';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    duration_seconds: number;
+  };
+}
+
+export interface HookTest {
+  type: 'hook.test';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: null;
+  };
+}
 
 /** A named set of what is otherwise the server's settings */
 export interface Assistant {
@@ -273,7 +640,7 @@ export interface ToolServer {
   /** Why it is not connected */ error?: string;
 }
 
-export interface Server {
+export interface MCPServer {
   name: string;
   type: 'stdio' | 'http' | 'sse';
   /** "oauth" if each owner signs in to it */ auth?: 'oauth';
@@ -349,3 +716,87 @@ export interface RealtimeError {
     param: string | null;
   };
 }
+
+export type EndReason = 'hangup' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+
+export interface BridgeReadyEvent {
+  type: 'bridge.ready';
+  call_id: string;
+  thread_id: string;
+  /** How many messages of the thread were replayed to the model */ replayed: number;
+  /** True if the model can be shown images */ images?: boolean;
+  /** True if the model listens and speaks at once: turn detection, push to talk and speed do not apply */ duplex?: boolean;
+}
+
+export interface BridgeMessageEvent {
+  type: 'bridge.message';
+  /** As the API gives it */ message: Message;
+}
+
+export interface BridgeEndedEvent {
+  type: 'bridge.ended' | 'bridge.upstream.lost';
+  /** Why */ reason: EndReason;
+  /** What the upstream said of it, if it ended the call */ detail?: string;
+}
+
+export interface BridgeBudgetEvent {
+  type: 'bridge.budget.warning';
+  /** Call, or owner_day: everything the owner has spent today (UTC) */ scope: string;
+  /** So far, in US dollars */ spent_usd: number;
+  /** The limit at which calls end */ limit_usd: number;
+}
+
+export interface BridgeStorageEvent {
+  type: 'bridge.storage.delayed' | 'bridge.storage.recovered';
+  /** Changes of this server's calls waiting for the database */ pending?: number;
+}
+
+export interface BridgeRecordingEvent {
+  type: 'bridge.recording';
+  /** On, paused or off */ state: 'on' | 'paused' | 'off';
+}
+
+export interface BridgeRenewingEvent {
+  type: 'bridge.upstream.renewing';
+  /** Why a new upstream session is being opened */ reason: EndReason;
+}
+
+export interface BridgeRenewedEvent {
+  type: 'bridge.upstream.renewed';
+  /** That of bridge.upstream.renewing */ reason: EndReason;
+  /** How long the caller was not heard, in milliseconds */ gap_ms: number;
+  /** True if the caller's last words, if there were any, are lost and should be repeated */ unheard?: boolean;
+  /** The name of the upstream that the call goes on with, if it is another one */ upstream?: string;
+  /** True if the model can be shown images from now on */ images?: boolean;
+  /** True if the model listens and speaks at once from now on */ duplex?: boolean;
+}
+
+export interface BridgeUsageEvent {
+  type: 'bridge.usage';
+  /** The upstream's */ response_id: string;
+  /** Tokens, as counted by the upstream */ usage: unknown;
+  /** If the model's price is known */ cost_usd?: number;
+}
+
+export interface BridgeToolEvent {
+  type: 'bridge.tool.started' | 'bridge.tool.progress' | 'bridge.tool.done' | 'bridge.tool.failed' | 'bridge.tool.approval_required';
+  tool_call_id: string;
+  /** The name of the tool, as the model knows it */ name: string;
+  /** App, mcp or client */ executor: 'client' | 'app' | 'mcp';
+  /** The MCP server */ server?: string;
+  /** The arguments, with secrets masked */ input?: unknown;
+  /** Of progress: what the tool is doing, in words */ message?: string;
+  /** Of progress: 0 to 100 */ percent?: number;
+  /** Of progress: the result so far */ data?: unknown;
+  /** Of done: the whole result, with secrets masked */ output?: unknown;
+  /** True if the arguments are too large for the data channel; they are in the thread */ input_omitted?: boolean;
+  /** True if the output is too large for the data channel; it is in the thread */ output_omitted?: boolean;
+  /** Of failed: what went wrong */ error?: string;
+  /** The MCP server to which the user has to sign in first, if that is why the tool failed */ sign_in?: string;
+  /** True if somebody stopped the tool */ cancelled?: boolean;
+  /** Must be sent back with the answer to approval_required */ nonce?: string;
+  /** The deadline for answering approval_required */ expires_at?: string;
+}
+
+/** What the bridge itself tells in a call, beside the Realtime API's events: on the data channel, or as a message of the WebSocket */
+export type BridgeEvent = BridgeReadyEvent | BridgeMessageEvent | BridgeEndedEvent | BridgeBudgetEvent | BridgeStorageEvent | BridgeRecordingEvent | BridgeRenewingEvent | BridgeRenewedEvent | BridgeUsageEvent | BridgeToolEvent;

@@ -2,13 +2,16 @@ package persistencetest
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
 
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
@@ -25,6 +28,28 @@ func (b bundle) hook(t *testing.T, events ...string) hooked.Hook {
 	return h
 }
 
+// hookEvent is the schema of what is posted to hooks.
+var hookEvent = sync.OnceValues(func() (*openapi3.Schema, error) {
+	var doc map[string]any
+	text, err := os.ReadFile("../web/openapi.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(text, &doc) // it has YAML's merge keys
+	}
+	if err == nil {
+		text, err = json.Marshal(doc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	described, err := openapi3.NewLoader().LoadFromData(text)
+	if err != nil {
+		return nil, err
+	}
+	s := described.Components.Schemas["HookEvent"].Value
+	s.If = openapi3.NewSchemaRef("", openapi3.NewSchema()) // else the validator is one that knows no null of any type
+	return s, nil
+})
+
 // got reads what a hook is to get, the oldest first, as type and data without owner and thread.
 func (b bundle) got(t *testing.T, hook string) (list []string) {
 	t.Helper()
@@ -35,6 +60,13 @@ func (b bundle) got(t *testing.T, hook string) (list []string) {
 			Data      map[string]any
 		}
 		must(t, json.Unmarshal([]byte(row[1]), &body))
+		schema, err := hookEvent()
+		must(t, err)
+		var value any
+		must(t, json.Unmarshal([]byte(row[1]), &value))
+		if err := schema.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
+			t.Errorf("%s is described otherwise: %v", row[1], err)
+		}
 		if body.Type != row[0] || body.Timestamp.IsZero() || body.Data["owner"] != "anna" || body.Data["thread_id"] != b.key.Thread {
 			t.Errorf("body %s", row[1])
 		}
@@ -86,7 +118,7 @@ func (s suite) hookEvents(t *testing.T) {
 		persistence.PutResponse{Response: records.Response{ID: "r", CallID: "c", Status: "completed", Usage: thread.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, CostUSD: &cost}},
 		persistence.PutEvent{ID: "e2", Type: persistence.EventTurnFinished, Data: json.RawMessage(`{"call_id":"c"}`)},
 		cut,
-		persistence.PutHook{ID: "w", Type: hooked.BudgetWarning, Data: json.RawMessage(`{"scope":"call","spent_usd":1,"limit_usd":2}`)},
+		persistence.PutHook{ID: "w", Type: hooked.BudgetWarning, Data: json.RawMessage(`{"call_id":"c","scope":"call","spent_usd":1,"limit_usd":2}`)},
 		persistence.PutCall{Call: ended},
 		persistence.PutEvent{ID: "e3", Type: persistence.EventCallEnded, Data: json.RawMessage(`{"call_id":"c","reason":"hangup"}`)},
 	}
@@ -115,7 +147,7 @@ func (s suite) hookEvents(t *testing.T) {
 		`message.completed {"message":"m1"}`,
 		`turn.finished {"message_id":"m1","status":"completed","usage":{"total_tokens":5}}`,
 		`message.completed {"message":"m1"}`,
-		`budget.warning {"limit_usd":2,"scope":"call","spent_usd":1}`,
+		`budget.warning {"call_id":"c","limit_usd":2,"scope":"call","spent_usd":1}`,
 		over,
 		`recording.ready {"call_id":"c","duration_seconds":90}`,
 	}, all); d != "" {

@@ -37,7 +37,7 @@ type (
 	}
 	endedEvent struct {
 		Type   string    `json:"type"`   // bridge.ended, bridge.upstream.lost
-		Reason EndReason `json:"reason"` // one of those listed below
+		Reason EndReason `json:"reason"` // why
 		// Detail is what the upstream said of it, if it ended the call.
 		Detail string `json:"detail,omitempty"`
 	}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,9 @@ func typeScript(t *testing.T) string {
 	return b.String()
 }
 
+// beginning matches a pattern of which TypeScript can say how the text begins.
+var beginning = regexp.MustCompile(`^\^[a-z]+[-_]$`)
+
 // typeOf writes a schema as a type; an object has a line for each property.
 func typeOf(t *testing.T, indent string, schema *yaml.Node) string {
 	t.Helper()
@@ -50,10 +54,17 @@ func typeOf(t *testing.T, indent string, schema *yaml.Node) string {
 	if kinds := key(schema, "oneOf"); kinds != nil {
 		return union(kinds, func(n *yaml.Node) string { return typeOf(t, indent, n) })
 	}
-	kind := key(schema, "type")
+	kind, pattern := key(schema, "type"), key(schema, "pattern")
 	switch {
 	case kind == nil:
-		t.Fatalf("line %d: a schema without a type", schema.Line)
+		for name := range pairs(schema) {
+			if name != "description" {
+				t.Fatalf("line %d: a schema with %s and without a type", schema.Line, name)
+			}
+		}
+		return "unknown"
+	case pattern != nil && beginning.MatchString(pattern.Value):
+		return "`" + pattern.Value[1:] + "${string}`"
 	case kind.Kind == yaml.SequenceNode:
 		return union(kind, func(n *yaml.Node) string {
 			if n.Value == "null" {
@@ -114,6 +125,9 @@ func remark(schema *yaml.Node, end string) string {
 // pairs are the names of a mapping and what stands behind them.
 func pairs(n *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		}
 		for pair := range slices.Chunk(n.Content, 2) {
 			if !yield(pair[0].Value, pair[1]) {
 				return
