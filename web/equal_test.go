@@ -50,8 +50,11 @@ func TestEqualForms(t *testing.T) {
 		if codings != "" {
 			h.Set("Accept-Encoding", codings)
 		}
-		if got := takesGzip(h); got != want {
+		if got := takes(h, "gzip", true); got != want {
 			t.Errorf("%q takes gzip: %v", codings, got)
+		}
+		if got := takes(h, "br", false); got != (strings.HasPrefix(codings, "br") || strings.HasSuffix(codings, "br")) {
+			t.Errorf("%q takes br: %v", codings, got)
 		}
 	}
 }

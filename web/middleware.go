@@ -73,7 +73,7 @@ func (p *pipeline) use(e *echo.Echo) {
 				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
 				image := c.Path() == "/api/threads/:id/images/:image_id"
 				call := strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
-				return c.IsWebSocket() || isStream(c) || turn || image || call || !takesGzip(c.Request().Header)
+				return c.IsWebSocket() || isStream(c) || turn || image || call || p.page.sendsBrotli(c) || !takes(c.Request().Header, "gzip", true)
 			},
 			MinLength: 1024,
 		}),
@@ -103,20 +103,6 @@ func plainPath(c echo.Context) error {
 var encoded = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
 
 const unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~"
-
-// takesGzip reports whether a client does not refuse gzip by q=0 (RFC 9110, section 12.5.3).
-func takesGzip(h http.Header) bool {
-	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
-		name, params, _ := strings.Cut(strings.ToLower(coding), ";")
-		if strings.TrimSpace(name) != "gzip" {
-			continue
-		}
-		_, q, _ := strings.Cut(params, "q=")
-		weight, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
-		return err != nil || weight > 0
-	}
-	return true
-}
 
 // readTrace makes the spans of a request part of the trace that its headers name.
 func (p *pipeline) readTrace(c echo.Context) error {

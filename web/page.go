@@ -26,7 +26,9 @@ type page struct {
 
 type pageFile struct {
 	contentType string
-	etag        func() (string, error)
+	// brotli says that the file is there compressed, too, under its name and ".br".
+	brotli bool
+	etag   func() (string, error)
 }
 
 // pageTypes are the types that must be known in a scratch image without a MIME table.
@@ -47,6 +49,12 @@ func newPage(files fs.FS) (*page, error) {
 		}
 		if strings.ContainsAny(name, ":*") {
 			return fmt.Errorf("%s: the router takes this name for a pattern", name)
+		}
+		if of, ok := strings.CutSuffix(name, ".br"); ok {
+			f := p.files[of] // which comes before it
+			f.brotli = true
+			p.files[of] = f
+			return nil
 		}
 		p.files[name] = pageFile{contentType: contentType(name), etag: sync.OnceValues(func() (string, error) {
 			body, err := fs.ReadFile(files, name)
@@ -91,20 +99,39 @@ func (p *page) has(name string) bool {
 	return ok
 }
 
+// sendsBrotli reports whether a request is answered with a file as it was compressed by the build.
+func (p *page) sendsBrotli(c echo.Context) bool {
+	return p.files[fileOf(c)].brotli && takes(c.Request().Header, "br", false)
+}
+
+func fileOf(c echo.Context) string { return cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile) }
+
 func (p *page) serve(c echo.Context) error {
-	name := cmp.Or(strings.TrimPrefix(c.Path(), "/"), indexFile)
+	name := fileOf(c)
 	f, h := p.files[name], c.Response().Header()
 	etag, err := f.etag()
 	if err != nil {
 		return err
 	}
-	h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
+	switch path.Ext(name) {
+	case ".js", ".css", ".png":
+		// Only documents follow them, and they are longer than some of these files.
+		h.Del(echo.HeaderContentSecurityPolicy)
+		h.Del("Permissions-Policy")
+	default:
+		h.Set(echo.HeaderContentSecurityPolicy, fmt.Sprintf(pageCSP, socketSources(c.Request().Host)))
+	}
 	h.Set("Etag", etag)
 	// File names do not change with their content, so browsers revalidate each time; unchanged
 	// files are not sent again.
 	h.Set(echo.HeaderCacheControl, "no-cache")
 	if strings.Contains(c.Request().Header.Get("If-None-Match"), etag) {
 		return c.NoContent(http.StatusNotModified)
+	}
+	if p.sendsBrotli(c) {
+		name += ".br"
+		h.Set(echo.HeaderContentEncoding, "br")
+		h.Add(echo.HeaderVary, echo.HeaderAcceptEncoding)
 	}
 	body, err := fs.ReadFile(p.fs, name)
 	if err != nil {

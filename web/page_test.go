@@ -23,13 +23,14 @@ func TestPage(t *testing.T) {
 		r := b.do(t, "GET", path, "")
 		wantStatus(t, r, 200)
 		h := r.Header
+		document := !strings.HasSuffix(path, ".js")
 		if h.Get("Content-Type") != contentType || h.Get("Cache-Control") != "no-cache" || h.Get("X-Content-Type-Options") != "nosniff" ||
-			!strings.Contains(h.Get("Permissions-Policy"), "microphone=(self)") || h.Get("Referrer-Policy") != "no-referrer" {
+			strings.Contains(h.Get("Permissions-Policy"), "microphone=(self)") != document || h.Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("%s: headers %v", path, h)
 		}
 		for _, rule := range []string{"default-src 'none'", "script-src 'self';", "connect-src 'self' ws://localhost:8080 wss://localhost:8080", "base-uri 'none'", "frame-ancestors 'none'"} {
-			if !strings.Contains(h.Get("Content-Security-Policy"), rule) {
-				t.Errorf("%s: the policy %q has no %q", path, h.Get("Content-Security-Policy"), rule)
+			if strings.Contains(h.Get("Content-Security-Policy"), rule) != document {
+				t.Errorf("%s: the policy is %q: %q", path, h.Get("Content-Security-Policy"), rule)
 			}
 		}
 		body := r.body
@@ -51,7 +52,7 @@ func TestNoSuchPage(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	for _, path := range []string{
-		"/nope", "/index.html", "/assets/", "/assets", "/threads/x", "/../web/auth.go", "/..%2f..%2fetc%2fpasswd", "/assets/../index.html",
+		"/nope", "/index.html", "/assets/app.js.br", "/assets/", "/assets", "/threads/x", "/../web/auth.go", "/..%2f..%2fetc%2fpasswd", "/assets/../index.html",
 		"/assets/%2e%2e/favicon.svg", "//favicon.svg", "/favicon.svg%00", "/api", "/api/", "/api/nope", "/v1/nope", "/.git/config",
 	} {
 		r := b.do(t, "GET", path, "")
@@ -65,6 +66,20 @@ func TestNoSuchPage(t *testing.T) {
 			t.Errorf("%s %s: Allow is missing", c.method, c.path)
 		}
 		wantError(t, r, 405, "method_not_allowed")
+	}
+}
+
+// TestBrotli asks for a file that the build has compressed.
+func TestBrotli(t *testing.T) {
+	t.Parallel()
+	b := setup(t, nil)
+	for codings, want := range map[string]string{"gzip, deflate, br": "1 in Brotli", "gzip, br;q=0": "export default 1", "": "export default 1"} {
+		r := b.do(t, "GET", "/assets/app.js", "", header("Accept-Encoding", codings))
+		wantStatus(t, r, 200)
+		if compressed := want == "1 in Brotli"; r.body != want || (r.Header.Get("Content-Encoding") == "br") != compressed ||
+			r.Header.Get("Vary") == "" || r.Header.Get("Content-Type") != "text/javascript; charset=utf-8" {
+			t.Errorf("%q: %q, headers %v", codings, r.body, r.Header)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -165,4 +166,19 @@ func orThread(err error) error {
 		return errNoThread
 	}
 	return err
+}
+
+// takes reports whether a client takes a content coding and does not refuse it by q=0 (RFC 9110, section 12.5.3); unsaid
+// is what holds of one that it does not name.
+func takes(h http.Header, wanted string, unsaid bool) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, params, _ := strings.Cut(strings.ToLower(coding), ";")
+		if strings.TrimSpace(name) != wanted {
+			continue
+		}
+		_, q, _ := strings.Cut(params, "q=")
+		weight, err := strconv.ParseFloat(strings.TrimSpace(q), 64)
+		return err != nil || weight > 0
+	}
+	return unsaid
 }

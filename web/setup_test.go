@@ -261,9 +261,10 @@ type bundle struct {
 }
 
 var testPage = fstest.MapFS{
-	"index.html":    {Data: []byte("<!doctype html><title>page</title>" + strings.Repeat(" ", 2000))},
-	"assets/app.js": {Data: []byte("export default 1")},
-	"favicon.svg":   {Data: []byte("<svg/>")},
+	"index.html":       {Data: []byte("<!doctype html><title>page</title>" + strings.Repeat(" ", 2000))},
+	"assets/app.js":    {Data: []byte("export default 1")},
+	"assets/app.js.br": {Data: []byte("1 in Brotli")},
+	"favicon.svg":      {Data: []byte("<svg/>")},
 }
 
 // setup makes a server on loopback with one local user, a real SQLite store, fake calls

@@ -1,5 +1,4 @@
 import { mount } from 'svelte';
-import './app.css';
 import { App } from './page/app.svelte';
 import Page from './view/App.svelte';
 import { keepFocus } from './view/parts/focus';

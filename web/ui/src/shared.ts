@@ -33,7 +33,7 @@ async function draw(figure: HTMLElement): Promise<void> {
     figure.append(shown);
   } else {
     const picture = piece('div');
-    picture.className = 'picture';
+    picture.className = dark ? 'picture dark' : 'picture';
     picture.role = 'img';
     picture.ariaLabel = chart.title;
     figure.append(picture);

@@ -1,5 +1,6 @@
 // @vitest-environment jsdom
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { Call, type Hooks } from '../src/call/call.svelte';
 import { App } from '../src/page/app.svelte';
 
 class FakeSocket {
@@ -85,6 +86,46 @@ describe('what the page reads unasked', () => {
     status = 200;
     await app.refresh();
     expect(app.notices.list).toEqual([]);
+  });
+});
+
+describe('the thread of a call in which nothing was said', () => {
+  let said: object[];
+
+  beforeEach(() => {
+    said = [];
+    vi.stubGlobal('matchMedia', () => ({ matches: false, addEventListener: () => undefined }));
+    vi.stubGlobal('WebSocket', FakeSocket);
+    vi.stubGlobal('fetch', async (url: URL) => {
+      const thread = (id = '') => ({ id, title: '', updated_at: '2026-01-01T00:00:00Z' });
+      return Response.json(url.pathname.endsWith('/api/threads') ? { threads: ['new', 'old'].map((id) => thread(id)) } : { ...thread(url.pathname.split('/').at(-1)), messages: said });
+    });
+    vi.spyOn(Call.prototype, 'start').mockImplementation(async () => undefined);
+  });
+  afterEach(() => (vi.unstubAllGlobals(), vi.restoreAllMocks()));
+
+  it.each([
+    ['goes when it is left', '', () => undefined, false, ['old']],
+    ['stays if there was something to hear', '', () => undefined, true, ['new', 'old']],
+    ['stays if it has a message', '', () => (said = [{ id: 'm', role: 'user', parts: [] }]), false, ['new', 'old']],
+    ['stays if it has a draft', '', (app: App) => app.drafts.write('new', 'And'), false, ['new', 'old']],
+    ['stays if it was there before', 'new', () => undefined, false, ['new', 'old']],
+  ])('%s', async (_, from, change, spoken, want) => {
+    const app = new App();
+    await app.refresh();
+    app.select(from);
+    app.talk(from);
+    const hooks = (app.call as unknown as { hooks: Hooks }).hooks;
+    await vi.waitFor(() => expect(Call.prototype.start).toHaveBeenCalled());
+    hooks.onPlaced('new');
+    change(app);
+    hooks.onEnded(spoken);
+    await app.refresh();
+    expect(app.threads.threads).toHaveLength(2);
+    app.select('old');
+    for (let i = 0; i < 20; i++) await Promise.resolve();
+    await app.refresh();
+    expect(app.threads.threads.map(({ id }) => id).toSorted()).toEqual(want);
   });
 });
 

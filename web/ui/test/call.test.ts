@@ -5,7 +5,7 @@ import { idleCall, wordOf, type CallState } from '../src/call/state';
 import { sessionUpdate } from '../src/call/sessionupdate';
 import { defaultSettings, readSettings } from '../src/device/settings.svelte';
 import { devicesOf } from '../src/device/devices.svelte';
-import { Unheard } from '../src/view/call/unheard';
+import { Unheard } from '../src/view/parts/unheard';
 
 const live: CallState = { ...idleCall, phase: 'live' };
 

@@ -14,13 +14,13 @@ describe('the meters of a call', () => {
     const draw = (name: string) => atBeats(() => (drawn += name));
     const [leaveA, leaveB] = [draw('a'), draw('b')];
     expect(vi.getTimerCount()).toBe(1);
-    vi.advanceTimersByTime(100);
+    vi.advanceTimersByTime(80);
     leaveA();
-    vi.advanceTimersByTime(50);
+    vi.advanceTimersByTime(40);
     const seen = vi.spyOn(document, 'visibilityState', 'get').mockReturnValue('hidden');
     vi.advanceTimersByTime(200);
     seen.mockReturnValue('visible');
-    vi.advanceTimersByTime(50);
+    vi.advanceTimersByTime(40);
     leaveB();
     expect([drawn, vi.getTimerCount()]).toEqual(['ababbb', 0]);
     draw('c')();

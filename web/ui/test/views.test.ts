@@ -6,6 +6,7 @@ import { tableOf } from '../src/charts/html';
 import Markdown, { loadMarkdown } from '../src/view/parts/Markdown.svelte';
 import { rangesOf } from '../src/view/parts/attachments';
 import { renderMarkdown } from '../src/view/parts/markdown';
+import Arguments from '../src/view/tools/Arguments.svelte';
 import TableView from '../src/view/tools/TableView.svelte';
 
 describe('odd answers of models and tools', () => {
@@ -16,6 +17,32 @@ describe('odd answers of models and tools', () => {
     flushSync();
     expect([...target.querySelectorAll('td')].map((cell) => cell.textContent)).toEqual(['1', '1', '', '']);
     await unmount(view);
+  });
+
+  it('show what a tool is given by name, and only what is nested as JSON', async () => {
+    const target = document.createElement('div');
+    const shown = (input: unknown) => {
+      const view = mount(Arguments, { target, props: { input } });
+      flushSync();
+      const text = [...target.querySelectorAll('dt, dd, p')].map((each) => `${each.textContent}${each.classList.contains('nested') ? ' nested' : ''}`);
+      void unmount(view);
+      return text;
+    };
+    expect(shown({ to: 'ada@example.org', copies: 2, note: '', urgent: null, parts: ['a'] })).toEqual([
+      'to', 'ada@example.org', 'copies', '2', 'note', '“”', 'urgent', 'null', 'parts', '[\n  "a"\n] nested',
+    ]);
+    expect(['x', {}, undefined].flatMap(shown)).toEqual(['x nested', '{} nested', '{} nested']);
+  });
+
+  it('show all rows of a table on paper', async () => {
+    const target = document.createElement('div');
+    const table = tableOf({ columns: [{ key: 'a' }], data: Array.from({ length: 120 }, (_, a) => ({ a })) });
+    for (const [whole, rows] of [[false, 50], [true, 120]] as const) {
+      const view = mount(TableView, { target, props: { table, whole } });
+      flushSync();
+      expect(target.querySelectorAll('tbody tr')).toHaveLength(rows);
+      await unmount(view);
+    }
   });
 
   it('show Markdown that is nested too deep as text', () => {

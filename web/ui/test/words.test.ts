@@ -2,7 +2,8 @@ import { describe, expect, it, vi } from 'vitest';
 import { endingWords, isBadEnding } from '../src/words/ending';
 import { errorEventWords, httpWords, microphoneError, toolTitle } from '../src/words/say';
 import { clock, compact, number, percentage } from '../src/words/format';
-import { language } from '../src/words/language.svelte';
+import { language, t } from '../src/words/language.svelte';
+import { purposeOf } from '../src/words/product';
 import { levelOf } from '../src/device/meter';
 import { groupByDay } from '../src/thread/list.svelte';
 
@@ -87,6 +88,10 @@ describe('words', () => {
   it('names the server’s own tools in German, and others as they are', async () => {
     await language.choose('de');
     expect(['webSearch', 'ask_agent', 'mail__send'].map(toolTitle)).toEqual(['Websuche', 'Fragt im Hintergrund nach', 'Mail: send']);
+    const purpose = (name: string, server = '') => purposeOf({ name, description: 'Does it.\nWell.', server });
+    expect([purpose('webContent'), purpose('webContent', 'mail'), purpose('mine')]).toEqual(['Liest Webseiten: ihren Text, ohne Menüs und Werbung.', 'Does it.', 'Does it.']);
+    const own = Object.keys(t().tool.titles).filter((name) => !['look', 'changeBrowserTheme'].includes(name)); // of the page, which lists none
+    expect(own.filter((name) => purpose(name) === 'Does it.')).toEqual([]);
     await language.choose('en');
     expect(toolTitle('ask_agent')).toBe('Asking in the background');
   });

@@ -3,7 +3,7 @@ import { PlainError } from '../base/errors';
 import { asNumber, asObject, asText, type Json } from '../base/json';
 import { defaultSettings, type Settings } from '../device/settings.svelte';
 import type { PeerStep } from '../link/connection';
-import { cutCaptions, type Approval, type Caption } from '../message/live';
+import { cutCaptions, type Approval, type Typed } from '../message/live';
 import { readMessage, type Message } from '../message/message';
 import { money } from '../words/format';
 import { t } from '../words/language.svelte';
@@ -30,7 +30,8 @@ export interface Hooks {
   onMessage: (threadId: string, message: Message) => void;
   onStep: (step: PeerStep) => void;
   onStart: () => void;
-  onEnded: () => void;
+  /** said: somebody spoke, wrote, or used a tool. */
+  onEnded: (said: boolean) => void;
   /** The connection of a call is closed. */
   onReleased: () => void;
   /** A text of the user's is in the conversation. */
@@ -55,8 +56,7 @@ export class Call {
   step = $state<PeerStep>('none');
   /** How far answers were spoken that are not spoken to their end. */
   spoken = $state.raw<Spoken>({});
-  /** What the user typed last into the call, and the caption after which that was. */
-  typed = $state.raw<{ caption: Caption; after: string } | null>(null);
+  typed = $state.raw<Typed | null>(null);
   /** The thread whose call is live elsewhere, while the user is asked. */
   takeoverOf = $state<string | null>(null);
   /** The call that this tab had before it was reloaded, while it may still wait. */
@@ -66,6 +66,8 @@ export class Call {
   startedAt = $state(0);
   /** What the model may see of the user; null if it can be shown nothing. */
   sight = $state.raw<Sight | null>(null);
+  /** Its orb is in the middle of the thread, and needs to be nowhere else. */
+  faced = $state(false);
   /** It has just begun: whoever shows it gives Mute the focus. */
   fresh = false;
   active = $derived(this.state.phase !== 'idle' && this.state.phase !== 'ended');
@@ -384,7 +386,7 @@ export class Call {
     this.#release(hangup);
     forget();
     if (this.#parts?.isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, this.#parts.endingWords(reason));
-    this.hooks.onEnded();
+    this.hooks.onEnded(before.captions.length + before.tools.length > 0 || this.typed !== null);
   }
 
   #release(hangup: boolean): void {

@@ -19,12 +19,30 @@ export function wordEnd(text: string, place: number): number {
   return word ? word.index + word.segment.length : place;
 }
 
+/** How many letters were said so far of what is not said to its end, by item. */
+type Spoken = Readonly<Record<string, number>>;
+
 /** The captions once an answer was cut off that was spoken so far. */
-export function cutCaptions(captions: Caption[], spoken: Readonly<Record<string, number>>): Caption[] {
+export function cutCaptions(captions: Caption[], spoken: Spoken): Caption[] {
   return captions.map((caption) => {
-    const place = spoken[caption.itemId] ?? 0;
-    return place > 0 ? { ...caption, text: `${caption.text.slice(0, wordEnd(caption.text, place)).trimEnd()}…`, cut: true } : caption;
+    const place = spoken[caption.itemId];
+    return place === undefined ? caption : { ...caption, text: `${caption.text.slice(0, wordEnd(caption.text, place)).trimEnd()}…`, cut: true };
   });
+}
+
+/** What was typed last into a call, and the item after which that was. */
+export interface Typed {
+  caption: Caption;
+  after: string;
+}
+
+/** What is being said in a call, and what that answers; before and after it the last words. What was typed meanwhile is there, too. */
+export function newestOf(captions: Caption[], spoken: Spoken, playing: boolean, typed: Typed | null): Caption[] {
+  const both = typed ? captions.toSpliced(captions.findIndex(({ itemId }) => itemId === typed.after) + 1, 0, typed.caption) : captions;
+  const all = both.filter(({ text }) => text.trim() !== '');
+  const saying = playing ? all.findIndex(({ itemId }) => spoken[itemId] !== undefined) : -1;
+  const at = saying >= 0 ? saying : all.length - 1;
+  return all.filter((caption, n) => n === at - 1 || n === at || (n > at && caption === typed?.caption));
 }
 
 /** What is known about a tool while it runs. */

@@ -2,7 +2,7 @@ import { createContext } from 'svelte';
 import { ApiError, closeSession, isPassing } from '../api/http';
 import { queuedKeys, sentKeys } from '../api/keys';
 import { getConfig, type Config } from '../api/server';
-import { editMessage, getThread, interrupt, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
+import { editMessage, getThread, interrupt, listMessages, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
 import { tabStorage } from '../base/storage';
 import { Call } from '../call/call.svelte';
@@ -38,6 +38,9 @@ const freshMs = 10_000;
 /** Up to this length a text goes into a call by its data channel; the server says what is wrong with a longer one. */
 const longestSaid = 8000;
 
+/** How long paper waits for charts. */
+const drawnMs = 5000;
+
 /** Something to agree to. */
 export interface Question {
   id: 'consent' | 'removal';
@@ -62,6 +65,9 @@ export class App {
   question = $state.raw<Question | null>(null);
   /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
+
+  /** All of the thread is drawn, for paper. */
+  printing = $state(false);
 
   readonly drafts = new Drafts(tabStorage());
   readonly notices = new Notices();
@@ -92,7 +98,11 @@ export class App {
         this.player.stop(); // the call would hear it
         this.notices.dismissAll();
       },
-      onEnded: () => void this.refresh(),
+      onEnded: (said) => {
+        if (said) this.#made = '';
+        if (this.threadId !== this.#made) this.#dropSilent(this.#made);
+        void this.refresh();
+      },
       onReleased: () => this.outbox.release(),
       onHeard: (itemId) => this.outbox.heard(itemId),
       onRefused: (eventId) => {
@@ -121,6 +131,10 @@ export class App {
   );
 
   #owner: Following | undefined;
+  /** The call that is being set up needs a thread of its own. */
+  #makes = false;
+  /** The thread that was made for a call in which nothing was said yet. */
+  #made = '';
   /** The server's version when the page was loaded. */
   #version = '';
 
@@ -265,6 +279,7 @@ export class App {
   talk(threadId = this.threadId, takeover = false): void {
     const { assistant } = this;
     void this.#agreed(threadId, () => {
+      this.#makes = threadId === '';
       if (threadId === '' && assistant) void this.#try(() => this.#talkTo(assistant.id));
       else void this.call.start(threadId, takeover);
     });
@@ -316,6 +331,16 @@ export class App {
     const done = threadId !== '' && (await this.#try(() => resetThread(threadId)));
     if (done) await getThread(threadId).then((thread) => this.threads.put(thread), () => undefined); // read again later
     if (done) this.notices.info('reset', t().menu.resetDone);
+  }
+
+  /** Prints all of the thread, once its charts are drawn. */
+  async print(): Promise<void> {
+    await this.open?.loadAll();
+    this.printing = true;
+    const waits = Date.now() + drawnMs;
+    do await new Promise((drawn) => setTimeout(drawn, 100));
+    while (document.querySelector('.picture:not([data-drawn])') && Date.now() < waits);
+    print();
   }
 
   /** Reads the server's settings. The page works without them; the list of threads notices when the server is away. */
@@ -437,6 +462,8 @@ export class App {
   }
 
   #placed(id: string): void {
+    if (this.#makes) this.#made = id;
+    this.#makes = false;
     if (id && this.threadId === '') {
       this.drafts.move('', id);
       this.select(id);
@@ -444,8 +471,17 @@ export class App {
     void this.refresh();
   }
 
+  /** Removes the thread of a call in which nothing was said, once it is left: in the list it would be one more without a name. */
+  #dropSilent(id: string): void {
+    if (id === '' || id !== this.#made || (this.call.active && this.call.state.threadId === id)) return;
+    this.#made = '';
+    if (this.threads.titleOf(id) !== '' || this.drafts.of(id) !== '' || this.outbox.list.some(({ thread }) => thread === id)) return;
+    void listMessages(id, 0, 1).then(({ messages }) => messages.length === 0 && this.threads.remove(id), () => undefined); // it stays
+  }
+
   #show(id: string): void {
     if (id === this.threadId && this.open !== null) return;
+    this.#dropSilent(this.threadId);
     this.threadId = id;
     this.finding = '';
     this.open?.close();

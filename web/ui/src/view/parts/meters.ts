@@ -1,14 +1,14 @@
-// What the meters of a call share: they draw in the same frames, and none where nothing would change.
+// What the meters and the orb of a call share: they draw in the same frames, as few as look alive, and none where nothing would change.
 
-const beatMs = 50;
-const drawings = new Set<() => void>();
+const beatMs = 40;
+const drawings = new Set<(now: number) => void>();
 let timer: ReturnType<typeof setInterval> | undefined;
 
 /** Draws at each beat while the page can be seen, until the returned function is called. */
-export function atBeats(draw: () => void): () => void {
+export function atBeats(draw: (now: number) => void): () => void {
   drawings.add(draw);
   timer ??= setInterval(() => {
-    if (document.visibilityState === 'visible') drawings.forEach((each) => each());
+    if (document.visibilityState === 'visible') drawings.forEach((each) => each(performance.now()));
   }, beatMs);
   return () => {
     drawings.delete(draw);
@@ -16,18 +16,6 @@ export function atBeats(draw: () => void): () => void {
     clearInterval(timer);
     timer = undefined;
   };
-}
-
-/** Draws about thirty times a second while the page can be seen, until the returned function is called. */
-export function atFrames(draw: (now: number) => void): () => void {
-  let last = 0;
-  let next = requestAnimationFrame(function frame(now) {
-    next = requestAnimationFrame(frame);
-    if (now - last < 30) return;
-    last = now;
-    draw(now);
-  });
-  return () => cancelAnimationFrame(next);
 }
 
 /** A level without the noise of a quiet room, which nobody needs to see. */

@@ -190,6 +190,7 @@ export const words = {
   },
   menu: {
     label: both('More', 'Mehr'),
+    print: both('Print', 'Drucken'),
     exportMarkdown: both('Export as Markdown', 'Als Markdown exportieren'),
     exportJson: both('Export as JSON', 'Als JSON exportieren'),
     reset: both('Reset the context', 'Kontext zurücksetzen'),
@@ -296,7 +297,6 @@ export const words = {
     holdHint: both('Hold to talk (space bar)', 'Zum Sprechen halten (Leertaste)'),
     stop: both('Stop the answer', 'Antwort stoppen'),
     hangup: both('Hang up', 'Auflegen'),
-    settings: both('Sound and voice', 'Ton und Stimme'),
     duration: both('Duration of the call', 'Dauer des Gesprächs'),
     recording: both('This call is being recorded.', 'Dieses Gespräch wird aufgenommen.'),
     recordingPaused: both('The recording is paused.', 'Die Aufnahme ist angehalten.'),
