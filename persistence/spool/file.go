@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"voicebridge/persistence"
@@ -52,14 +53,21 @@ var (
 )
 
 // record is one entry of a file. The first one names the instance. Each other one holds changes of
-// a thread, or says that all records before the offset Applied are in the database. Instance is also
+// a thread, or says that all of its records up to the offset Saved are in the database. Instance is also
 // set for changes that the process made under a new id, after it was fenced and rejoined.
 type record struct {
 	Instance string              `json:"instance,omitempty"`
 	Owner    string              `json:"owner,omitempty"`
 	Thread   string              `json:"thread,omitempty"`
 	Changes  persistence.Changes `json:"changes,omitempty"`
-	Applied  int64               `json:"applied,omitempty"`
+	Saved    int64               `json:"saved,omitempty"`
+}
+
+// line is where the records of a thread are that are not in the database.
+type line struct {
+	key   thread.Key
+	at    []int64
+	taken int // how many of them the latest batch has
 }
 
 // file is a file of records. Each is 4 bytes of length, 4 bytes of CRC-32C, both little-endian, and
@@ -70,12 +78,12 @@ type file struct {
 	path     string
 	instance string
 	limit    int64
-	first    int64 // offset of the first record after the instance
-	head     int64 // offset of the first record that is not applied
-	tail     int64 // offset after the last record
-	pending  int   // changes between head and tail
-	damage   error // of a record that was left out; nil if there was none
-	searched int64 // bytes read in search of the next record, see maxSearch
+	first    int64   // offset of the first record after the instance
+	tail     int64   // offset after the last record
+	waiting  []*line // whose turn is first
+	pending  int     // changes in these
+	damage   error   // of a record that was left out; nil if there was none
+	searched int64   // bytes read in search of the next record, see maxSearch
 }
 
 // create makes a file in dir. It gets its final name only once locked, so that nobody takes it for
@@ -100,7 +108,7 @@ func create(dir, instance string, limit int64) (*file, error) {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	reserveDisk(f, reserve) // of a process that ends here, the next one removes it
-	s.first, s.head, s.pending = s.tail, s.tail, 0
+	s.first = s.tail
 	return s, syncDir(dir)
 }
 
@@ -120,10 +128,11 @@ func openDead(path string) (*file, error) {
 		s.damage = fmt.Errorf("%w: it does not name its process", errDamaged)
 	}
 	// An id that nobody has: what the changes leave open is closed as a dead process's.
-	s.instance, s.head, s.tail = cmp.Or(r.Instance, persistence.NewID()), next, next
+	s.instance, s.tail = cmp.Or(r.Instance, persistence.NewID()), next
 	for err == nil {
 		if r, next, err = s.next(s.tail); err == nil {
-			s.head, s.tail = max(s.head, r.Applied), next
+			s.note(r)
+			s.tail = next
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -156,7 +165,7 @@ func lockDead(f *os.File, path string) error {
 // them is there.
 func (s *file) append(records ...record) error {
 	var buf []byte
-	changes := 0
+	var ends []int64
 	for _, r := range records {
 		data, err := json.Marshal(r)
 		if err != nil {
@@ -168,7 +177,7 @@ func (s *file) append(records ...record) error {
 		buf = binary.LittleEndian.AppendUint32(buf, uint32(len(data))) //nolint:gosec // maxRecord is smaller
 		buf = binary.LittleEndian.AppendUint32(buf, checksum(data))
 		buf = append(buf, data...)
-		changes += len(r.Changes)
+		ends = append(ends, s.tail+int64(len(buf)))
 	}
 	if s.limit > 0 && s.tail+int64(len(buf)) > s.limit {
 		return ErrFull
@@ -183,9 +192,27 @@ func (s *file) append(records ...record) error {
 		reserveDisk(s.f, reserve)
 		return err
 	}
-	s.tail += int64(len(buf))
-	s.pending += changes
+	for i, r := range records {
+		s.note(r)
+		s.tail = ends[i]
+	}
 	return nil
+}
+
+// note takes note of a record at the tail.
+func (s *file) note(r record) {
+	key := thread.Key{Owner: r.Owner, Thread: r.Thread}
+	i := slices.IndexFunc(s.waiting, func(l *line) bool { return l.key == key })
+	if i < 0 {
+		i, s.waiting = len(s.waiting), append(s.waiting, &line{key: key})
+	}
+	l := s.waiting[i]
+	if r.Saved > 0 {
+		l.at = slices.DeleteFunc(l.at, func(at int64) bool { return at <= r.Saved })
+	} else if len(r.Changes) > 0 {
+		l.at = append(l.at, s.tail)
+		s.pending += len(r.Changes)
+	}
 }
 
 // next is read, but leaves out damaged records, which it notes in damage.
@@ -288,50 +315,69 @@ func eof(err error) error {
 	return err
 }
 
-// batch reads changes from the head on, about size bytes of them and at least one record, and
-// returns the offset after them. Adjacent changes of the same thread and instance form one group.
-func (s *file) batch(size int) (groups []persistence.ThreadChanges, next int64, err error) {
-	for next = s.head; next < s.tail && size > 0; {
-		r, after, err := s.next(next)
-		if err != nil {
-			return groups, next, err
-		}
-		next = after
-		if len(r.Changes) == 0 {
+// batch reads changes that wait, in turn a record of each thread, about size bytes of them and at least one record.
+// Changes of the same thread and instance form one group.
+func (s *file) batch(size int) (groups []persistence.ThreadChanges, err error) {
+	for _, l := range s.waiting {
+		l.taken = 0
+	}
+	for none := 0; size > 0 && none < len(s.waiting); none++ {
+		l := s.waiting[0]
+		s.waiting = append(s.waiting[1:], l)
+		if l.taken == len(l.at) {
 			continue
 		}
+		r, _, err := s.next(l.at[l.taken])
+		if err != nil {
+			return groups, err
+		}
+		l.taken, none = l.taken+1, -1
 		for _, c := range r.Changes {
 			size -= c.Size()
 		}
-		key, instance := thread.Key{Owner: r.Owner, Thread: r.Thread}, cmp.Or(r.Instance, s.instance)
-		if n := len(groups); n > 0 && groups[n-1].Key == key && groups[n-1].Instance == instance {
-			groups[n-1].Changes = append(groups[n-1].Changes, r.Changes...)
-			continue
+		g := persistence.ThreadChanges{Key: l.key, Changes: r.Changes, Instance: cmp.Or(r.Instance, s.instance)}
+		i := slices.IndexFunc(groups, func(of persistence.ThreadChanges) bool {
+			return of.Key == g.Key && of.Instance == g.Instance
+		})
+		if i >= 0 {
+			groups[i].Changes = append(groups[i].Changes, r.Changes...)
+		} else {
+			groups = append(groups, g)
 		}
-		groups = append(groups, persistence.ThreadChanges{Key: key, Changes: r.Changes, Instance: instance})
 	}
-	return groups, next, nil
+	return groups, nil
 }
 
-// applied records that everything before an offset is in the database. Losing this record in a
-// crash does no harm.
-func (s *file) applied(groups []persistence.ThreadChanges, next int64) error {
+// applied records that the latest batch is in the database. Losing these records in a crash does no harm.
+func (s *file) applied(groups []persistence.ThreadChanges) error {
 	for _, g := range groups {
 		s.pending -= len(g.Changes)
 	}
-	s.head = next
-	if s.head < s.tail {
+	saved := s.pass()
+	if len(s.waiting) > 0 {
 		limit := s.limit
 		s.limit = 0 // a full spool must not make this fail
 		defer func() { s.limit = limit }()
-		return s.append(record{Applied: next})
+		return s.append(saved...)
 	}
-	s.head, s.tail, s.pending = s.first, s.first, 0
+	s.tail, s.pending = s.first, 0
 	if err := s.f.Truncate(s.first); err != nil {
 		return err
 	}
 	reserveDisk(s.f, reserve)
 	return s.f.Sync()
+}
+
+// pass forgets what the latest batch has, and returns the records that say so.
+func (s *file) pass() (saved []record) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(l *line) bool {
+		if n := l.taken; n > 0 {
+			saved = append(saved, record{Owner: l.key.Owner, Thread: l.key.Thread, Saved: l.at[n-1]})
+			l.at, l.taken = l.at[n:], 0
+		}
+		return len(l.at) == 0
+	})
+	return saved
 }
 
 // close removes the file unless it holds something for the next start.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// batchBytes is how much goes into one transaction.
+	// batchBytes is how much goes into one transaction, and how much of a thread waits to be written as a whole.
 	batchBytes = 256 << 10
 	// maxWaiting is how many bytes of a thread's changes may wait to be written: more are not taken.
 	maxWaiting = 16 << 20
@@ -28,14 +28,15 @@ type queue struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	lanes map[thread.Key]*lane
-	due   []*lane   // those with waiting changes, in the order in which they began to wait
-	at    time.Time // when the first of them must be written, zero if there are none
+	lanes map[thread.Key]*lane // the last one of each thread
+	due   []*lane              // those with waiting changes, whose turn is first
+	at    time.Time            // when the first of them must be written, zero if there are none
 	// closed means that nothing more is taken.
 	closed bool
 }
 
-// lane holds the changes of one thread.
+// lane holds changes of one thread, which are written as a whole. What comes once there are many has another lane, the
+// turn of which is later.
 type lane struct {
 	key     thread.Key
 	waiting []persistence.Change
@@ -72,16 +73,24 @@ type batch struct {
 func (q *queue) push(limit int, key thread.Key, changes []persistence.Change) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lanes[key]
-	if l == nil {
+	before, more := q.lanes[key], 0
+	l := before
+	if l == nil || l.bytes >= batchBytes {
 		l = &lane{key: key, index: make(map[subject]int)}
 	}
-	more := 0
 	for _, c := range changes {
 		more += c.Size()
 	}
-	if q.closed || more > limit-l.bytes {
+	for _, l := range q.due {
+		if l.key == key {
+			more += l.bytes
+		}
+	}
+	if q.closed || more > limit {
 		return false
+	}
+	if l != before && before != nil {
+		q.hurry(before, time.Now())
 	}
 	due := dueAt(changes, time.Now())
 	if q.lanes[key] = l; len(l.waiting) == 0 {
@@ -223,11 +232,17 @@ func (q *queue) next() time.Time {
 func (q *queue) take(by time.Time) (taken []batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	size, rest := 0, q.due[:0]
+	size := 0
 	q.at = time.Time{}
+	var rest, again []*lane // again are of threads that have had their turn
 	for _, l := range q.due {
-		if size >= batchBytes || l.due.After(by) {
-			if rest = append(rest, l); q.at.IsZero() || l.due.Before(q.at) {
+		had := slices.ContainsFunc(taken, func(b batch) bool { return b.Key == l.key })
+		if had || size >= batchBytes || l.due.After(by) {
+			to := &rest
+			if had {
+				to = &again
+			}
+			if *to = append(*to, l); q.at.IsZero() || l.due.Before(q.at) {
 				q.at = l.due
 			}
 			continue
@@ -238,8 +253,7 @@ func (q *queue) take(by time.Time) (taken []batch) {
 		l.taken, l.waiting, l.bytes = l.pushed, nil, 0
 		clear(l.index)
 	}
-	clear(q.due[len(rest):])
-	q.due = rest
+	q.due = append(rest, again...)
 	return taken
 }
 
@@ -250,7 +264,7 @@ func (q *queue) put(taken []batch) {
 	for _, b := range taken {
 		l := b.lane
 		if len(l.waiting) == 0 {
-			q.due = append(q.due, l)
+			q.due = slices.Insert(q.due, 0, l)
 		}
 		later := l.waiting
 		l.waiting, l.bytes, l.due = nil, 0, b.due
@@ -275,7 +289,7 @@ func (q *queue) done(taken []batch) {
 			close(a.saved)
 			return true
 		})
-		if len(l.waiting) == 0 {
+		if len(l.waiting) == 0 && q.lanes[l.key] == l {
 			delete(q.lanes, l.key)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -190,6 +191,68 @@ func TestTogether(t *testing.T) {
 	}
 	if all != 200 {
 		t.Errorf("%d tool calls are saved", all)
+	}
+}
+
+// TestFair floods one thread: what is said in another one does not wait behind that, each keeps its order, and nothing is
+// lost, also while the database is slow or away.
+func TestFair(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		file, away bool
+		takes      time.Duration // a transaction
+	}{"in memory": {false, false, time.Millisecond}, "slow": {true, false, 2 * time.Second}, "away": {true, true, 0}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := ""
+			if tt.file {
+				dir = t.TempDir()
+			}
+			synctest.Test(t, func(t *testing.T) {
+				var away atomic.Bool
+				away.Store(tt.away)
+				var saved []string
+				two := thread.Key{Owner: "anna", Thread: "two"}
+				w, err := New(Config{Dir: dir, Store: applyFunc(func(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
+					time.Sleep(tt.takes)
+					if away.Load() {
+						return nil, errAway
+					}
+					for _, g := range groups {
+						for _, c := range g.Changes {
+							saved = append(saved, g.Key.Thread+subjectOf(c).id)
+						}
+					}
+					return make([]persistence.Applied, len(groups)), nil
+				})})
+				must(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				ran := make(chan error, 1)
+				go func() { ran <- w.Run(ctx) }()
+				var want []string
+				for i := range 60 {
+					id := fmt.Sprintf("%02d", i)
+					w.Push(one, put(id, strings.Repeat("x", 64<<10), persistence.PlaceLast))
+					want = append(want, "one"+id)
+				}
+				w.Push(two, put("a", "x", persistence.PlaceLast))
+				w.Push(two, put("b", "x", persistence.PlaceLast))
+				if tt.file {
+					must(t, errors.Join(w.Await(ctx, one), w.Await(ctx, two)))
+				}
+				away.Store(false)
+				time.Sleep(time.Minute)
+				cancel()
+				must(t, <-ran)
+				a, b := slices.Index(saved, "twoa"), slices.Index(saved, "twob")
+				if a < 0 || b != a+1 || b > 20 {
+					t.Fatalf("saved after %d of the flood: %q", a, saved)
+				}
+				if got := slices.Delete(saved, a, b+1); !slices.Equal(got, want) {
+					t.Errorf("of the flood %q is saved", got)
+				}
+			})
+		})
 	}
 }
 

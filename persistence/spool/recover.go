@@ -37,8 +37,8 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 		return err
 	}
 	n := 0
-	for f.head < f.tail {
-		groups, next, err := f.batch(batchBytes)
+	for len(f.waiting) > 0 {
+		groups, err := f.batch(batchBytes)
 		if err != nil {
 			return errors.Join(err, filelock.Close(f.f))
 		}
@@ -48,7 +48,7 @@ func recoverFile(ctx context.Context, path string, s store, log *slog.Logger) er
 		for _, g := range groups {
 			n += len(g.Changes)
 		}
-		f.head = next
+		f.pass()
 	}
 	if n > 0 {
 		log.Info("saved changes from the spool of a dead process", "changes", n, "instance", f.instance)

@@ -498,8 +498,8 @@ func TestRecoverDamaged(t *testing.T) {
 		"no length":             {overSecond(0, "\x00\x00\x00\x00"), "1 3", true},
 		"no head":               {overSecond(0, strings.Repeat("\x00", headBytes+40)), "1 3", true},
 		"already applied in part": {func(f *file) error {
-			at, err := second(f)
-			return errors.Join(err, f.append(record{Applied: at}))
+			r, _, err := f.read(f.first)
+			return errors.Join(err, f.append(record{Owner: r.Owner, Thread: r.Thread, Saved: f.first}))
 		}, "2 3", false},
 		"not ours":     {func(f *file) error { return errors.Join(f.f.Truncate(0), over(f, 0, "SQLite format 3")) }, "", true},
 		"damaged at 0": {func(f *file) error { return over(f, 0, "SQLite format 3") }, "1 2 3", true},

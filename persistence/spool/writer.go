@@ -3,8 +3,8 @@
 //
 // A Writer is the one queue between those who say something and the database. It merges what waits for the same record,
 // and groups the changes of all threads into few transactions. If the database does not accept them, or not soon, they
-// go to the file, which is synced to disk. So do all later changes, until the file has been written to the database, in
-// order. The file belongs to one process; Recover writes those of dead processes to the database. Applying a change
+// go to the file, which is synced to disk. So do all later changes, until the file has been written to the database: each
+// thread's in order, and the threads in turn, so that one with very many delays no other. The file belongs to one process; Recover writes those of dead processes to the database. Applying a change
 // twice has the effect of applying it once.
 package spool
 
@@ -64,8 +64,8 @@ type Config struct {
 	// Observe is called, never concurrently, after each attempt to save changes of a thread. It must not block; it may be
 	// nil.
 	Observe func(Attempt)
-	// Delayed is called with the number of changes that wait in the file because the database has
-	// failed: whenever that grows, and with 0 once all are in the database. It must not block; it may
+	// Delayed is called with the number of changes that wait in the file because the database fails:
+	// whenever that grows, and with 0 once all are in the database. It must not block; it may
 	// be nil.
 	Delayed func(pending int)
 }
@@ -283,7 +283,9 @@ func (w *Writer) save(taken []batch) (*drain, error) {
 	case <-d.done:
 	case <-slow:
 		if w.spool(taken) == nil {
-			d.next = w.file.tail
+			for _, l := range w.file.waiting { // it was empty
+				l.taken = len(l.at)
+			}
 			return d, nil
 		}
 		<-d.done
@@ -354,10 +356,9 @@ func (w *Writer) report() {
 	}
 }
 
-// drain is one attempt to write the head of the file to the database.
+// drain is one attempt to write changes of the file to the database.
 type drain struct {
 	groups []persistence.ThreadChanges
-	next   int64 // offset in the file after the groups
 
 	done    chan struct{} // closed when applied and err are set
 	applied []persistence.Applied
@@ -375,7 +376,7 @@ func (d *drain) over() <-chan struct{} {
 // drain starts an attempt. The file is read here: it belongs to this goroutine.
 func (w *Writer) drain() *drain {
 	d := &drain{done: make(chan struct{})}
-	d.groups, d.next, d.err = w.file.batch(w.chunk)
+	d.groups, d.err = w.file.batch(w.chunk)
 	if w.file.damage != nil {
 		w.cfg.Logger.Error("changes of threads lost, because the spool is damaged", "error", w.file.damage)
 		w.file.damage = nil
@@ -405,11 +406,10 @@ func (w *Writer) drained(d *drain) error {
 	}
 	w.chunk = min(w.chunk*4, batchBytes)
 	w.saved(d)
-	err := w.file.applied(d.groups, d.next)
+	err := w.file.applied(d.groups)
 	w.full.Store(false)
-	w.pending.Store(int64(w.file.pending))
-	if w.file.pending == 0 {
-		w.away = false
+	w.away = false
+	if w.report(); w.file.pending == 0 {
 		w.cfg.Logger.Info("the spool is empty again")
 		w.cfg.Delayed(0)
 	}
