@@ -30,6 +30,7 @@ func TestGeneratedClients(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "openapi.json"), document, 0o600))
 	for _, args := range [][]string{
 		{"tool", "oapi-codegen", "-config", "oapi-codegen.yaml", "openapi.json"},
+		{"tool", "oapi-codegen", "-package", "plain", "-generate", "types,client", "-o", "plain/plain.go", "openapi.json"},
 		{"tool", "ogen", "-package", "ogen", "-target", "ogen", "openapi.json"},
 		{"test", "-trimpath", "-count", "1", "."},
 	} {

@@ -290,6 +290,21 @@ export interface Health {
 /** This document */
 export type OpenAPIDocument = Record<string, unknown>;
 
+/** What a client sends in a call, or on the thread's socket, when it was told bridge.tool.approval_required */
+export interface BridgeToolAnswer {
+  type: 'bridge.tool.approve' | 'bridge.tool.deny';
+  /** Of the client's choice; an error names it */ event_id?: string;
+  tool_call_id: string;
+  nonce: string;
+}
+
+/** What a client sends in a call to stop a tool that runs */
+export interface BridgeToolCancel {
+  type: 'bridge.tool.cancel';
+  /** Of the client's choice; an error names it */ event_id?: string;
+  tool_call_id: string;
+}
+
 /** What is posted to a hook. docs/hooks.md says what is promised of it */
 export type HookEvent = HookCallStarted | HookCallEnded | HookCallExtracted | HookMessageCompleted | HookToolCompleted | HookApprovalRequired | HookTurnFinished | HookBudgetWarning | HookRecordingReady | HookTest;
 

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/generators/oapi"
 	"voicebridge/generators/ogen"
+	_ "voicebridge/generators/plain" // what oapi-codegen makes without a configuration
 )
 
 var server, token, thread = os.Getenv("SERVER_URL"), os.Getenv("TOKEN"), os.Getenv("THREAD_ID")
