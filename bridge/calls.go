@@ -237,44 +237,6 @@ func (c *Calls) RefreshTools(ctx context.Context) {
 	}
 }
 
-// goodbyeTime is how long after a request for a call that its client has left the call before may come.
-const goodbyeTime = 200 * time.Millisecond
-
-// reserve claims the thread for a new call. It waits for a call that is ending, or is about to, and on takeover it
-// ends one that is not.
-func (c *Calls) reserve(ctx context.Context, incoming *call, takeover bool) error {
-	var goodbye <-chan time.Time
-	late := false
-	for {
-		c.mu.Lock()
-		old := c.live[incoming.key]
-		if old == nil {
-			c.live[incoming.key] = incoming
-			c.mu.Unlock()
-			return nil
-		}
-		c.mu.Unlock()
-		switch {
-		case old.ends.Load():
-			// After hanging up, a user may call again at once.
-		case !takeover && !old.waiting.Load():
-			if late {
-				return errCallActive
-			}
-			goodbye = time.After(goodbyeTime)
-		default:
-			old.stop(EndTakenOver)
-		}
-		select {
-		case <-old.done:
-		case <-goodbye:
-			late, goodbye = true, nil
-		case <-ctx.Done():
-			return fmt.Errorf("take over call: %w", context.Cause(ctx))
-		}
-	}
-}
-
 // release releases the thread.
 func (c *Calls) release(old *call) {
 	c.mu.Lock()

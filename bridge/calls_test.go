@@ -35,7 +35,7 @@ func TestCount(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
 	fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-	if err := calls.reserve(t.Context(), fresh, false); err != nil {
+	if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := calls.Count(); n != 0 {

@@ -90,7 +90,7 @@ func TestTakeOverDuringSetUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := bareCalls()
 		fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-		if err := calls.reserve(t.Context(), fresh, false); err != nil {
+		if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
 			t.Fatal(err)
 		}
 		answered := make(chan string, 1)

@@ -63,6 +63,15 @@ func (e *Error) Is(target error) bool {
 	return e.Code == CodeNoCall && target == persistence.ErrNotFound
 }
 
+var (
+	errOwnersCalls = &Error{
+		Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.",
+	}
+	errAllCalls = &Error{
+		Code: CodeTooManyCalls, Message: "The server has reached its limit of live calls. Try again later.",
+	}
+)
+
 var errShuttingDown = &Error{Code: CodeShuttingDown, Message: "The server is shutting down."}
 
 var errCallActive = &Error{
@@ -106,9 +115,7 @@ func dialError(err error) error {
 		return errCallActive
 	}
 	if errors.Is(err, persistence.ErrQuota) {
-		return &Error{
-			Code: CodeTooManyCalls, Message: "You have reached your limit of live calls. End one first.", Err: err,
-		}
+		return errOwnersCalls
 	}
 	if errors.Is(err, persistence.ErrNotFound) || errors.Is(err, persistence.ErrUnavailable) ||
 		errors.Is(err, context.Canceled) {

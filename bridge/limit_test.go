@@ -31,7 +31,9 @@ func testOwnersLimit(t *testing.T) {
 		}
 	}
 	tooMany()
-	<-b.session(3).Done()
+	if _, err := b.try(bridge.Start{Calls: limit}); !isCode(err, bridge.CodeTooManyCalls) {
+		t.Errorf("a call too many of all: %v", err)
+	}
 	if threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{}); err != nil || len(threads) != limit {
 		t.Errorf("%d threads, %v", len(threads), err)
 	}

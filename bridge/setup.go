@@ -53,9 +53,9 @@ type Start struct {
 	Record bool
 	// Takeover ends a live call on the thread.
 	Takeover bool
-	// OwnerCalls limits the owner's live calls in all processes; 0 means no limit. It holds even if calls start at the
-	// same time.
-	OwnerCalls int
+	// OwnerCalls limits the owner's live calls in all processes, and Calls all calls of this one; 0 means no limit. They
+	// hold even if calls start at the same time.
+	OwnerCalls, Calls int
 }
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser

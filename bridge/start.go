@@ -143,7 +143,7 @@ func (c *Calls) assistantOf(ctx context.Context, key thread.Key, user string) (a
 func (c *Calls) connect(
 	ctx context.Context, incoming *call, start Start, patch session.Patch,
 ) (answer string, err error) {
-	if err := c.reserve(ctx, incoming, start.Takeover); err != nil {
+	if err := c.reserve(ctx, incoming, start); err != nil {
 		return "", err
 	}
 	incoming.observer = c.cfg.Observe(ctx, incoming.key, incoming.id)
@@ -186,5 +186,66 @@ func (c *Calls) connect(
 	case <-ctx.Done():
 		set.undo()
 		return "", fmt.Errorf("start call: %w", context.Cause(ctx))
+	}
+}
+
+// goodbyeTime is how long after a request for a call that its client has left the call before may come.
+const goodbyeTime = 200 * time.Millisecond
+
+// room returns why there is none for one more call; c.mu is held. Of the owner's calls in other processes the database
+// knows.
+func (c *Calls) room(start Start) error {
+	own := 0
+	for key := range c.live {
+		if key.Owner == start.Owner {
+			own++
+		}
+	}
+	switch {
+	case start.Calls > 0 && len(c.live) >= start.Calls:
+		return errAllCalls
+	case start.OwnerCalls > 0 && own >= start.OwnerCalls:
+		return errOwnersCalls
+	}
+	return nil
+}
+
+// reserve claims the thread for a new call. It waits for a call that is ending, or is about to, and on takeover it
+// ends one that is not: their places are the new one's.
+func (c *Calls) reserve(ctx context.Context, incoming *call, start Start) error {
+	moves := false
+	var goodbye <-chan time.Time
+	late := false
+	for {
+		c.mu.Lock()
+		old := c.live[incoming.key]
+		if old == nil {
+			defer c.mu.Unlock()
+			if err := c.room(start); err != nil && !moves {
+				return err
+			}
+			c.live[incoming.key] = incoming
+			return nil
+		}
+		moves = true
+		c.mu.Unlock()
+		switch {
+		case old.ends.Load():
+			// After hanging up, a user may call again at once.
+		case !start.Takeover && !old.waiting.Load():
+			if late {
+				return errCallActive
+			}
+			goodbye = time.After(goodbyeTime)
+		default:
+			old.stop(EndTakenOver)
+		}
+		select {
+		case <-old.done:
+		case <-goodbye:
+			late, goodbye = true, nil
+		case <-ctx.Done():
+			return fmt.Errorf("take over call: %w", context.Cause(ctx))
+		}
 	}
 }

@@ -61,7 +61,7 @@ func TestSavedWhileSetUp(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
 	fresh := newCall("call-2", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-	if err := calls.reserve(t.Context(), fresh, false); err != nil {
+	if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
 		t.Fatal(err)
 	}
 	calls.Saved(fresh.key, []thread.Message{{ID: "message-1"}})

@@ -148,7 +148,6 @@ type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
 type voiceCalls interface {
 	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
-	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
 	Forget(ctx context.Context, key thread.Key) error
 	Count() int

@@ -192,23 +192,8 @@ func (h calls) begin(ctx context.Context, start bridge.Start) (bridge.Started, e
 	if err := room(ctx, start.Owner); err != nil {
 		return bridge.Started{}, err
 	}
-	// A call that waits on the thread, or is taken over, makes room; for any other the bridge refuses this one.
-	moving := false
-	if start.ThreadID != "" {
-		id, err := h.Chat.LiveCall(ctx, thread.Key{Owner: start.Owner, Thread: start.ThreadID})
-		if err != nil {
-			return bridge.Started{}, err
-		}
-		moving = id != ""
-	}
-	done, err := h.limits.Calls.Take(ctx, start.Owner, moving)
-	if err != nil {
-		return bridge.Started{}, err
-	}
-	var started bridge.Started
-	defer func() { done(started.ThreadID, started.CallID) }() // even after a panic, which ends one request only
-	start.OwnerCalls = h.limits.OwnerCalls()
-	started, err = h.Calls.Start(ctx, start)
+	start.OwnerCalls, start.Calls = h.limits.Calls()
+	started, err := h.Calls.Start(ctx, start)
 	return started, orThread(err)
 }
 

@@ -126,29 +126,19 @@ func TestCallLimits(t *testing.T) {
 		t.Helper()
 		return b.do(t, "POST", callsPath+query, sdpOffer, append(o, sdpType)...)
 	}
-	t.Run("in all", func(t *testing.T) {
+	t.Run("are the bridge's", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 2 })
-		wantStatus(t, start(t, b, ""), 201)
-		r := start(t, b, "")
-		wantStatus(t, r, 201)
-		thread := r.Header.Get("X-Thread-Id")
-		wantError(t, start(t, b, ""), 429, "too_many_calls")
-		wantStatus(t, start(t, b, "?takeover=true&thread_id="+thread), 201) // does not count as another call
-		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", ""), 200)
-		wantStatus(t, start(t, b, ""), 201)
-	})
-	t.Run("a call that waits on the thread makes room", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })
-		alice := as("alice-token-of-tests")
-		r := start(t, b, "", alice)
-		wantStatus(t, r, 201)
-		thread := r.Header.Get("X-Thread-Id")
-		wantError(t, start(t, b, "?thread_id="+thread, alice), 409, "call_active")
-		b.calls.waiting = true
-		wantError(t, start(t, b, "", alice), 429, "too_many_calls")
-		wantStatus(t, start(t, b, "?thread_id="+thread, alice), 201)
+		for _, local := range []bool{false, true} {
+			b := setup(t, func(c *Config) {
+				if c.Limits.MaxCalls, c.Limits.MaxCallsPerOwner = 7, 3; !local {
+					tokens(c)
+				}
+			})
+			wantStatus(t, start(t, b, "", as("alice-token-of-tests")), 201)
+			if s := b.calls.starts[0]; s.Calls != 7 || (s.OwnerCalls == 3) == local {
+				t.Errorf("one local user: %v: %d calls, %d of the owner", local, s.Calls, s.OwnerCalls)
+			}
+		}
 	})
 	t.Run("reconnect takes none", func(t *testing.T) {
 		t.Parallel()
@@ -162,42 +152,6 @@ func TestCallLimits(t *testing.T) {
 		wantError(t, b.do(t, "POST", callsPath+"/call-2/reconnect", sdpOffer, sdpType), 404, "call_not_found")
 		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "", sdpType), 400, "bad_sdp")
 		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "{}"), 415, "unsupported_media_type")
-	})
-	t.Run("by owner", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, func(c *Config) { tokens(c); c.Limits.MaxCallsPerOwner = 1 })
-		wantStatus(t, start(t, b, "", as("alice-token-of-tests")), 201)
-		wantError(t, start(t, b, "", as("alice-token-of-tests")), 429, "too_many_calls")
-		wantStatus(t, start(t, b, "", as("bob-token-of-tests")), 201)
-		wantStatus(t, b.do(t, "POST", callsPath+"/call-1/hangup", "", as("alice-token-of-tests")), 200)
-		wantStatus(t, start(t, b, "", as("alice-token-of-tests")), 201)
-	})
-	t.Run("a failed call takes no place", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
-		b.calls.failWith(&bridge.Error{Code: bridge.CodeBadSDP, Message: "m"})
-		wantError(t, start(t, b, ""), 400, "bad_sdp")
-		b.calls.failWith(nil)
-		wantStatus(t, start(t, b, ""), 201)
-	})
-	t.Run("a panic takes no place", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
-		b.calls.live = nil // to which none can be added
-		wantError(t, start(t, b, ""), 500, "internal_error")
-		b.calls.live = map[string]string{}
-		wantStatus(t, start(t, b, ""), 201)
-	})
-	t.Run("while one is being set up", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t, func(c *Config) { c.Limits.MaxCalls = 1 })
-		b.calls.entered, b.calls.hold = make(chan struct{}, 1), make(chan struct{})
-		first := make(chan *answer, 1)
-		go func() { first <- start(t, b, "") }()
-		<-b.calls.entered
-		wantError(t, start(t, b, ""), 429, "too_many_calls")
-		close(b.calls.hold)
-		wantStatus(t, <-first, 201)
 	})
 	t.Run("set-ups from an address", func(t *testing.T) {
 		t.Parallel()

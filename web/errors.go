@@ -18,7 +18,6 @@ import (
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
-	"voicebridge/web/access"
 	"voicebridge/web/problem"
 )
 
@@ -83,7 +82,7 @@ func classifyBridge(e *bridge.Error) *problem.Error {
 	case bridge.CodeCallActive, bridge.CodeNoCall, bridge.CodeNotRecorded:
 		out.Status = http.StatusConflict
 	case bridge.CodeTooManyCalls:
-		return access.ErrTooManyCalls
+		return problem.TooMany(out.Code, e.Message, problem.RetryFull)
 	case bridge.CodeBudget, bridge.CodeTooManySidebands:
 		out.Status = http.StatusTooManyRequests
 	case bridge.CodeShuttingDown, bridge.CodeStorageFull, bridge.CodeUnreachable:

@@ -55,7 +55,7 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 		cfg.ShutdownTimeout = 10 * time.Second
 	}
 	limits := access.NewAllowances(
-		cfg.Limits, cfg.Calls, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
+		cfg.Limits, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store.Admission, now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)

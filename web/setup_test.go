@@ -47,7 +47,6 @@ type fakeCalls struct {
 	hungUp  []string
 	forgot  []string
 	live    map[string]string // owner/thread → call
-	waiting bool              // the live calls wait for their browsers
 	fail    error
 	way     bridge.Way    // to calls of another process
 	entered chan struct{} // if not nil, gets a value when Start begins
@@ -82,7 +81,7 @@ func (f *fakeCalls) Start(ctx context.Context, s bridge.Start) (bridge.Started, 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, busy := f.live[s.Owner+"/"+s.ThreadID]; busy && !s.Takeover && !f.waiting {
+	if _, busy := f.live[s.Owner+"/"+s.ThreadID]; busy && !s.Takeover {
 		return bridge.Started{}, &bridge.Error{Code: bridge.CodeCallActive, Message: "The thread has a live call."}
 	}
 	f.live[s.Owner+"/"+s.ThreadID] = id

@@ -136,17 +136,6 @@ func (s suite) limitsTogether(t *testing.T, b bundle) {
 	}
 	wantErr(t, "TakeRate() of nothing", errOf(other.Admission.TakeRate(ctx, "", 1)), persistence.ErrInvalid)
 
-	key := newThread(t, b.store, "anna")
-	must(t, b.store.Records.SaveCall(ctx, key, records.Call{ID: "call"}))
-	for _, c := range []struct {
-		store *persistence.Store
-		owner string
-		want  int
-	}{{other, "anna", 1}, {b.store, "anna", 0}, {other, "bert", 0}} {
-		if n, err := c.store.Records.CallsElsewhere(ctx, c.owner); err != nil || n != c.want {
-			t.Errorf("CallsElsewhere() of %s = %d, %v, want %d", c.owner, n, err, c.want)
-		}
-	}
 }
 
 // together does the same in many threads of an owner at one moment, on all instances, and returns

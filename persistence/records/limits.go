@@ -9,16 +9,6 @@ import (
 	"voicebridge/persistence/internal/pgdb"
 )
 
-// CallsElsewhere counts the live calls of the owner on other instances.
-func (s *Store) CallsElsewhere(ctx context.Context, owner string) (int, error) {
-	if !s.db.Shared() {
-		return 0, nil
-	}
-	live, err := s.db.Read().ListOwnersLiveCalls(ctx, "", owner)
-	live = slices.DeleteFunc(live, func(c pgdb.ListOwnersLiveCallsRow) bool { return c.Instance == s.db.Instance() })
-	return len(live), s.db.Fail("count calls", err)
-}
-
 // LiveCalls returns the ids of the owner's live calls on all instances, by thread.
 func (s *Store) LiveCalls(ctx context.Context, owner string) (map[string]string, error) {
 	live, err := s.db.Read().ListOwnersLiveCalls(ctx, "", owner)

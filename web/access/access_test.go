@@ -61,28 +61,6 @@ func TestRateLimitForgets(t *testing.T) {
 	}
 }
 
-// noCalls are calls that have all ended.
-type noCalls struct{}
-
-func (noCalls) Live(string, string) (string, bool)                  { return "", false }
-func (noCalls) Count() int                                          { return 0 }
-func (noCalls) CallsElsewhere(context.Context, string) (int, error) { return 0, nil }
-
-func TestCallLimitForgetsOwners(t *testing.T) {
-	t.Parallel()
-	l := NewCallLimit(noCalls{}, noCalls{}, 5, 1)
-	for i := range 100 {
-		done, err := l.Take(t.Context(), fmt.Sprint("owner", i), false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done("thread", "call")
-	}
-	if n := len(l.live); n > 6 {
-		t.Errorf("%d owners without a call are kept", n)
-	}
-}
-
 // TestExpiredSecretsMakeRoom has as many secrets as are allowed expire.
 func TestExpiredSecretsMakeRoom(t *testing.T) {
 	t.Parallel()
@@ -342,7 +320,7 @@ func TestSetUpOnThisMachine(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	c := &clock{t: time.Unix(1, 0)}
 	for address, free := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": true, "192.0.2.1": false, "odd": false} {
-		l := NewAllowances(Limits{SetupsPerMinute: 1}, nil, store.Records, store.Admission, false, c.now)
+		l := NewAllowances(Limits{SetupsPerMinute: 1}, store.Records, store.Admission, false, c.now)
 		first, second := l.SetUp(t.Context(), address), l.SetUp(t.Context(), address)
 		if first != nil || (second == nil) != free {
 			t.Errorf("%s: %v, then %v", address, first, second)

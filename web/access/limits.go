@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"errors"
-	"math"
 	"net/netip"
 	"strings"
 	"time"
@@ -64,8 +63,6 @@ func (l Limits) MayUse(provider, model string) bool {
 // Records is what the limits need of the store, which all instances share; *records.Store
 // implements it.
 type Records interface {
-	// CallsElsewhere counts the owner's calls on other instances.
-	CallsElsewhere(ctx context.Context, owner string) (int, error)
 	// CheckThreads and CheckStored return persistence.ErrQuota if the owner has no room left.
 	CheckThreads(ctx context.Context, owner string, limit int) error
 	CheckStored(ctx context.Context, owner string, limit int64) error
@@ -78,7 +75,6 @@ type Allowances struct {
 	local   bool // there is one local user
 	Setups  *RateLimit
 	Guesses *Guesses
-	Calls   *CallLimit
 	Sockets *CountLimit
 	// Bodies is the memory of large bodies, as they arrive and until what they hold is saved.
 	Bodies *ByteLimit
@@ -93,14 +89,10 @@ type Allowances struct {
 
 // NewAllowances returns new counters. now is their clock.
 func NewAllowances(
-	l Limits, calls liveCalls, records Records, rates Rates, authenticated bool, now func() time.Time,
+	l Limits, records Records, rates Rates, authenticated bool, now func() time.Time,
 ) *Allowances {
-	perOwner, socketsPerOwner := l.MaxCallsPerOwner, l.SocketsPerOwner
 	if !authenticated {
-		perOwner, socketsPerOwner = math.MaxInt, l.MaxSockets
-	}
-	if !authenticated {
-		l.ImageBytesPerOwner = 0
+		l.MaxCallsPerOwner, l.SocketsPerOwner, l.ImageBytesPerOwner = 0, l.MaxSockets, 0
 	}
 	return &Allowances{
 		records: records, rates: rates, limits: l,
@@ -109,8 +101,7 @@ func NewAllowances(
 		Guesses:            newGuesses(l.SignInsPerMinute, rates, now),
 		local:              !authenticated,
 		Setups:             NewRateLimit(l.SetupsPerMinute, now),
-		Calls:              NewCallLimit(calls, records, l.MaxCalls, perOwner),
-		Sockets:            NewCountLimit(l.MaxSockets, socketsPerOwner),
+		Sockets:            NewCountLimit(l.MaxSockets, l.SocketsPerOwner),
 		Bodies:             NewByteLimit(maxBodies, MaxBodiesPerOwner),
 	}
 }
@@ -127,13 +118,8 @@ func (l *Allowances) SetUp(ctx context.Context, address string) error {
 	return l.together(ctx, "set-ups of "+address, l.limits.SetupsPerMinute)
 }
 
-// OwnerCalls is the limit of one owner's live calls in all processes; 0 means none.
-func (l *Allowances) OwnerCalls() int {
-	if l.local {
-		return 0
-	}
-	return l.limits.MaxCallsPerOwner
-}
+// Calls are the limits of one owner's live calls in all processes, 0 for none, and of all in this one.
+func (l *Allowances) Calls() (ofOwner, all int) { return l.limits.MaxCallsPerOwner, l.limits.MaxCalls }
 
 // together counts one use for all instances, or returns a 429. Each instance counts on its own
 // first: what it refuses causes no database query.
