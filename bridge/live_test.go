@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -194,13 +195,29 @@ type agent struct {
 	script *simulator.Script
 }
 
-func (a agent) Call(_ context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+func (a agent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
 	return func(yield func(toolkit.Chunk, error) bool) {
 		var in struct{ Question string }
 		err := json.Unmarshal([]byte(call.Arguments), &in)
 		reply := a.script.Otherwise
 		if i := slices.IndexFunc(a.script.Typed, func(r simulator.Rule) bool { return r.Match.MatchString(in.Question) }); i >= 0 {
 			reply = a.script.Typed[i].Reply
+		}
+		for i, c := range reply.Calls {
+			at := slices.IndexFunc(call.Lent, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == c.Name })
+			if at < 0 {
+				continue
+			}
+			in := toolkit.Inner{
+				Call:     toolkit.Call{ID: fmt.Sprintf("%s_%d", call.ID, i), Name: c.Name, Arguments: c.Arguments},
+				Executor: call.Lent[at].Executor,
+			}
+			yield(toolkit.Chunk{Inner: &in}, nil)
+			ended := in
+			for chunk := range call.Lent[at].Tool.Call(ctx, in.Call) {
+				ended.Result = cmp.Or(chunk.Result, ended.Result)
+			}
+			yield(toolkit.Chunk{Inner: &ended}, nil)
 		}
 		words := cmp.Or(reply.Then, reply.Say)
 		yield(toolkit.Chunk{Result: &toolkit.Result{Output: toolkit.Encode(words), Model: words}}, err)

@@ -20,6 +20,7 @@ const awaitAgain = time.Second
 // approvals are the saved approvals; *persistence.Store implements it.
 type approvals interface {
 	AwaitAnswer(ctx context.Context, key thread.Key, id string) (thread.Approval, error)
+	AnswerApproval(ctx context.Context, key thread.Key, toolCallID, nonce, by string, approved bool) error
 }
 
 // toolRunner runs a call's tools in the background. Only the call's loop calls its methods. Results are posted to the
@@ -59,7 +60,12 @@ func (r *toolRunner) perform(e session.Effect) bool {
 		}
 	case session.AwaitApproval:
 		r.awaitApproval(e)
+	case session.AnswerApproval:
+		r.answerApproval(e)
 	case session.StartTool:
+		if e.Lends {
+			e.Call.Lent = r.client.Entries()
+		}
 		r.start(e.Call)
 	case session.DeliverTool:
 		if err := r.client.Deliver(e.CallID, e.Output); err != nil {
@@ -77,27 +83,36 @@ func (r *toolRunner) perform(e session.Effect) bool {
 
 // start runs a tool.
 func (r *toolRunner) start(tc toolkit.Call) {
-	if r.client.Declared(tc.Name) {
-		if err := r.client.Expect(tc.ID); err != nil {
-			r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
-		}
-	}
+	r.expect(tc)
 	ctx, cancel := context.WithCancelCause(r.ctx)
 	r.cancels[tc.ID] = cancel
 	r.running.Go(func() {
 		defer cancel(nil)
 		result := r.router.Call(ctx, tc, func(chunk toolkit.Chunk) {
-			if chunk.MessageID != "" {
-				r.post(session.ToolProgress{CallID: tc.ID, Chunk: chunk}) // a fact
-				return
+			send := r.offer
+			if chunk.MessageID != "" || chunk.Inner != nil {
+				send = r.post // a fact
 			}
-			r.offer(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
+			if in := chunk.Inner; in != nil && in.Executor == toolkit.ExecutorClient && in.Result == nil {
+				r.expect(in.Call)
+			}
+			send(session.ToolProgress{CallID: tc.ID, Chunk: chunk})
 		})
 		r.client.Forget(tc.ID)
 		r.post(session.ToolEnd{
 			CallID: tc.ID, Result: result, Masked: result.Masked(), Images: r.images.ofResult(ctx, result.Output),
 		})
 	})
+}
+
+// expect accepts a client's answer to a call from now on, if one of its tools is called.
+func (r *toolRunner) expect(tc toolkit.Call) {
+	if !r.client.Declared(tc.Name) {
+		return
+	}
+	if err := r.client.Expect(tc.ID); err != nil {
+		r.log.Warn("client tool not opened", "tool_call_id", tc.ID, "error", err)
+	}
 }
 
 // ended forgets a call that has ended.
@@ -122,6 +137,19 @@ func (r *toolRunner) awaitApproval(e session.AwaitApproval) {
 			case <-ctx.Done():
 			case <-time.After(awaitAgain):
 			}
+		}
+	})
+}
+
+// answerApproval saves a decision, which whoever has asked for it awaits.
+func (r *toolRunner) answerApproval(e session.AnswerApproval) {
+	if r.approvals == nil {
+		return
+	}
+	ctx := r.ctx
+	r.running.Go(func() {
+		if err := r.approvals.AnswerApproval(ctx, r.key, e.CallID, e.Nonce, r.key.Owner, e.Approved); err != nil {
+			r.log.Warn("decision not saved", "tool_call_id", e.CallID, "error", err)
 		}
 	})
 }

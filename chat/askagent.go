@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,9 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 		}
 		key := thread.Key{Owner: call.Owner, Thread: call.ThreadID}
 		turn, err := a.c.Turn(ctx,
-			TurnRequest{Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true})
+			TurnRequest{
+				Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true, Lent: call.Lent,
+			})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)
 			return
@@ -207,19 +210,29 @@ func (p *askProgress) take(e Event) (toolkit.Chunk, bool) {
 		return toolStep(e.Call, "running", "The agent is using "+e.Call.Name+"."), true
 	case EventToolApproval:
 		return toolStep(e.Call, "approval", "The agent asks whether it may use "+e.Call.Name+"."), true
+	case EventToolDecided:
+		return toolStep(e.Call, "running", "The agent has its answer about "+e.Call.Name+"."), e.Call.Approved
 	case EventToolProgress:
 		c := toolStep(e.Call, "running", e.Call.Name+": "+e.Call.Message)
-		c.Percent = e.Call.Percent
+		c.Percent, c.Inner = e.Call.Percent, nil
 		return c, true
 	case EventToolOutput:
+		c := toolStep(e.Call, "done", e.Call.Name+" is done.")
 		if e.Call.Error != "" {
-			return toolStep(e.Call, "failed", e.Call.Name+" failed."), true
+			c = toolStep(e.Call, "failed", e.Call.Name+" failed.")
 		}
-		return toolStep(e.Call, "done", e.Call.Name+" is done."), true
+		c.Inner.Result = &toolkit.Result{Output: e.Call.Output, Error: e.Call.Error}
+		return c, true
 	}
 	return toolkit.Chunk{}, false
 }
 
 func toolStep(call *EventCall, state, message string) toolkit.Chunk {
-	return toolkit.Chunk{Message: message, Data: toolkit.Encode(askData{Tool: call.Name, State: state})}
+	return toolkit.Chunk{
+		Message: message, Data: toolkit.Encode(askData{Tool: call.Name, State: state}),
+		Inner: &toolkit.Inner{
+			Call:     toolkit.Call{ID: call.ID, Name: call.Name, Arguments: cmp.Or(call.Arguments, string(call.Input))},
+			Executor: call.Executor, Server: call.Server, Asks: call.Asks, Nonce: call.Nonce,
+		},
+	}
 }

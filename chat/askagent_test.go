@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -323,5 +325,33 @@ func TestQuestions(t *testing.T) {
 		if _, err := b.c.Turn(t.Context(), req); err == nil {
 			t.Errorf("Turn() with %s = nil", name)
 		}
+	}
+}
+
+// TestAskAgentLent has the agent use a tool of whoever asks: they are told of the call, whole, before it runs, and of its end.
+func TestAskAgentLent(t *testing.T) {
+	t.Parallel()
+	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	theirs, ran := counted("theirs")
+	own, _ := counted("own")
+	taken, not := counted("own")
+	arguments := `{"key":"sk-proj-` + strings.Repeat("a", 40) + `"}`
+	b := start(t, store, asks(t, deltas(calls("a", "theirs", arguments), calls("b", "own", "{}"), says("Done.")), own))
+	call := b.askCall("fc_1", "Do it?")
+	for _, tool := range []toolkit.Tool{theirs, taken} {
+		call.Lent = append(call.Lent, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorClient})
+	}
+	var told []string
+	result := b.asker().Call(t.Context(), call, func(c toolkit.Chunk) {
+		if in := c.Inner; in != nil {
+			told = append(told, fmt.Sprint(in.Call.Name, " ", in.Executor, " ", in.Call.Arguments, " ended=", in.Result != nil, " ran=", ran.Load()))
+		}
+	})
+	want := []string{
+		"theirs client " + arguments + " ended=false ran=0", "theirs client  ended=true ran=1",
+		"own app {} ended=false ran=1", "own app  ended=true ran=1",
+	}
+	if result.ForModel() != "Done." || !slices.Equal(told, want) || not.Load() != 0 {
+		t.Errorf("result %+v, told %q, want %q", result, told, want)
 	}
 }

@@ -52,6 +52,11 @@ func (t *Turn) prepare(ctx context.Context) error {
 		}
 		registry = registry.Clone()
 	}
+	for _, e := range t.req.Lent {
+		if err := registry.Add(e); err != nil {
+			t.log.Info("lent tool left out", "error", err)
+		}
+	}
 	left := func(string) bool { return false }
 	if t.req.Client != nil {
 		t.client = newClient(t.requestTool, t.cfg.ClientTimeout)

@@ -24,7 +24,10 @@ func (c *call) record(messageID string) thread.ToolCall {
 // event returns the call for events.
 func (c *call) event() *EventCall {
 	p := c.Part()
-	return &EventCall{ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Type == thread.PartDynamicTool}
+	return &EventCall{
+		ID: c.Call.ID, Name: c.Call.Name, Dynamic: p.Type == thread.PartDynamicTool,
+		Executor: c.Entry.Executor, Server: c.Entry.Server,
+	}
 }
 
 // forClient returns the call for the client that will run it.

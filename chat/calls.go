@@ -54,6 +54,9 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	t.all = append(t.all, c)
 	e := c.event()
 	e.Input, e.Asks = part.Input, !last && c.NeedsApproval(t.approve) && c.Entry.Executor != toolkit.ExecutorClient
+	if c.Entry.Executor == toolkit.ExecutorClient {
+		e.Arguments = c.Call.Arguments
+	}
 	t.draft.emit(Event{Type: EventToolInput, Call: e})
 	if e.Asks {
 		t.asks.ask(c)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"voicebridge/persistence/records"
+	"voicebridge/toolkit"
 )
 
 // Limits of what a turn keeps for its followers.
@@ -64,8 +65,11 @@ type EventCall struct {
 	Name string
 	// Dynamic means that its part is a dynamic-tool.
 	Dynamic bool
+	// Executor and Server are those of its tool, as far as this process runs the turn.
+	Executor toolkit.Executor
+	Server   string
 	// Input is JSON, with secrets masked except in EventToolAsked, whose client needs them.
-	// Arguments, there only, is the input as the model wrote it.
+	// Arguments, there and in the EventToolInput of a client's tool, is the input as the model wrote it.
 	Input     json.RawMessage
 	Arguments string
 	// Output is set on success, Error on failure, both only in EventToolOutput.

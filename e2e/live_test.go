@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
 	return r.sim.LiveSessions()[n-1]
 }
 
-// TestLiveClient calls GPT-Live over WebSocket with OpenAI's Agents SDK: a spoken and a typed question.
+// TestLiveClient calls GPT-Live over WebSocket with OpenAI's Agents SDK: spoken and typed questions, a tool of the client's and a chart.
 func TestLiveClient(t *testing.T) {
 	t.Parallel()
 	wav, err := filepath.Abs(voice)
@@ -34,10 +35,11 @@ func TestLiveClient(t *testing.T) {
 	var seen struct {
 		HeardMS      float64
 		Said, Errors []string
+		Ran          []float64
 	}
 	testkit.Must(t, json.Unmarshal(out, &seen))
-	if len(seen.Errors) > 0 || seen.HeardMS < 500 {
-		t.Errorf("errors %q, %.0f ms of sound", seen.Errors, seen.HeardMS)
+	if len(seen.Errors) > 0 || seen.HeardMS < 500 || !slices.Equal(seen.Ran, []float64{1}) {
+		t.Errorf("errors %q, %.0f ms of sound, tools ran with %v", seen.Errors, seen.HeardMS, seen.Ran)
 	}
 	said := strings.Join(seen.Said, "\n") // its answers as one, or as two; the last word of a question may come after its end
 	for _, words := range []string{"user: What time", spokenAnswer, "Here is"} {

@@ -47,6 +47,23 @@ type Call struct {
 	Owner, ThreadID string
 	// CallID is our id of the live voice call, empty in a text turn.
 	CallID string
+	// Lent are tools of whoever makes the call, which this one may offer to a model of its own. [Chunk.Inner] tells of
+	// each call before it runs.
+	Lent []Entry
+}
+
+// Inner is a function call that a tool makes while it runs. It is told when it begins, when the user is asked, when it
+// has been approved, and when it has ended.
+type Inner struct {
+	Call     Call // without Owner and what follows
+	Executor Executor
+	Server   string
+	// Asks means that the call does not run before the user has approved it; Nonce is then what a decision must bring,
+	// once there is one to make.
+	Asks  bool
+	Nonce string
+	// Result, without secrets, is the end.
+	Result *Result
 }
 
 // Chunk is one element of a tool's answer: any number of progress chunks, then one with a Result.
@@ -57,6 +74,8 @@ type Chunk struct {
 	// MessageID is the id of a message that the tool itself writes to the thread. What is said later
 	// comes after that message.
 	MessageID string
+	// Inner is the call that the chunk tells of; nil if it tells of none.
+	Inner *Inner
 	// Data is the progress chunk as the tool yielded it, a JSON value for watchers; may be nil.
 	Data json.RawMessage
 	// Result ends the answer.

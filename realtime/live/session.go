@@ -51,7 +51,7 @@ func (s *session) init(rounds int, cfg config, log *slog.Logger, sound *sound) {
 	k.sound, k.sent = sound, make(map[string]string)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]time.Time)}
 	s.lines = lines{core: k, captions: &s.captions}
-	s.work = work{core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), maxRounds: rounds}
+	s.work = work{core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), outside: map[string]bool{}, maxRounds: rounds}
 	s.captions.unheard = len(cfg.history) > 0
 	s.captions.delegates = s.work.isAnswering
 }
@@ -243,6 +243,8 @@ func (s *session) createItem(ev *realtime.Event) {
 	_ = json.Unmarshal(ev.Item, &shown) // it was read
 	shown["status"], shown["object"] = "completed", "realtime.item"
 	switch {
+	case item.Type == realtime.ItemFunctionCall:
+		s.work.lent(item)
 	case item.Type == realtime.ItemFunctionCallOutput:
 		s.captions.appendWhole(shown)
 		s.work.output(item.CallID, item.Output)

@@ -43,7 +43,8 @@ type work struct {
 	texts            []string // typed, and not asked yet
 	// rounds counts what was asked since the user's last words, of which there may be maxRounds, if that is not zero.
 	rounds, maxRounds int
-	late              bool // an answer has come that nobody waits for
+	outside           map[string]bool // calls of whoever does the work, which take their results themselves
+	late              bool            // an answer has come that nobody waits for
 	// waits is since when the caller has heard nothing, although they wait for an answer; zero if they do not. held means
 	// that they were told then that it takes longer.
 	waits time.Time
@@ -122,7 +123,7 @@ func (w *work) askNext() {
 	}
 	w.running = a
 	w.rounds++
-	w.call(a)
+	w.call(a.id, AskTool, string(realtime.Encode(tree{"question": a.text})))
 }
 
 // askAt is when the one that waits can be asked, as far as is known now.
@@ -140,13 +141,19 @@ func (w *work) askAt() time.Time {
 	return touched.Add(wordsQuiet)
 }
 
+// lent passes on a call that the work on an answer has for the client.
+func (w *work) lent(it realtime.Item) {
+	w.outside[it.CallID] = true
+	w.call(it.CallID, it.Name, it.Arguments)
+}
+
 // call calls the client's function.
-func (w *work) call(a *ask) {
+func (w *work) call(id, name, arguments string) {
 	responseID := newID("resp_")
 	w.emit(responseCreated(responseID))
 	item := tree{
 		"id": newID("item_"), "object": "realtime.item", "type": realtime.ItemFunctionCall, "status": "completed",
-		"call_id": a.id, "name": AskTool, "arguments": string(realtime.Encode(tree{"question": a.text})),
+		"call_id": id, "name": name, "arguments": arguments,
 	}
 	begun := maps.Clone(item)
 	begun["status"], begun["arguments"] = "in_progress", ""
@@ -154,7 +161,7 @@ func (w *work) call(a *ask) {
 	before := w.captions.append(begun)
 	w.emit(tree{
 		"type": realtime.TypeFunctionArgumentsDone, "response_id": responseID, "item_id": item["id"], "output_index": 0,
-		"call_id": a.id, "name": AskTool, "arguments": item["arguments"],
+		"call_id": id, "name": name, "arguments": arguments,
 	})
 	w.emit(tree{"type": realtime.TypeOutputItemDone, "response_id": responseID, "output_index": 0, "item": item})
 	w.emit(tree{"type": realtime.TypeItemDone, "previous_item_id": orNull(before), "item": item})
@@ -166,6 +173,10 @@ func (w *work) call(a *ask) {
 // output takes the result of the function.
 func (w *work) output(callID, output string) {
 	a := w.running
+	if w.outside[callID] {
+		delete(w.outside, callID)
+		return
+	}
 	if a == nil || a.id != callID {
 		w.late = true
 		return

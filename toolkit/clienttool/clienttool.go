@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -134,6 +135,13 @@ func check(def toolkit.Definition) error {
 		return fmt.Errorf("the description has %d characters, the limit is %d", n, maxDescription)
 	}
 	return toolkit.CheckName(def.Name)
+}
+
+// Entries returns the tools that the client has declared.
+func (k *Toolkit) Entries() []toolkit.Entry {
+	return slices.DeleteFunc(k.registry.Entries(), func(e toolkit.Entry) bool {
+		return !k.Declared(e.Tool.Definition().Name)
+	})
 }
 
 // Declared reports whether the client has declared a tool of that name.

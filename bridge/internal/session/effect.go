@@ -124,9 +124,17 @@ type (
 		ExpiresAt  time.Time
 	}
 	// StartTool runs a tool; a client's accepts its answer from then on, before the client can know about the call.
+	// Lends means that it may use the clients' tools.
 	StartTool struct {
 		effect
-		Call toolkit.Call
+		Call  toolkit.Call
+		Lends bool
+	}
+	// AnswerApproval saves the user's decision about a call that a tool makes of another.
+	AnswerApproval struct {
+		effect
+		CallID, Nonce string
+		Approved      bool
 	}
 	// CancelTool ends a running tool; Cause is why, if nobody wants that.
 	CancelTool struct {

@@ -45,6 +45,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	tool ID {…}  a tool ends with this output; "tool ID !words" is a failure
 //	sound ID     the caller was sent the first sound of that response
 //	wrote ID M   a tool says that it writes the message M
+//	inner ID {…} the tool that runs calls another: a toolkit.Inner
 //	tools A B    from now on, these are the server's tools
 //	say words    text from elsewhere; "deliver words" is a queued text, which the queue
 //	             keeps until it is saved
@@ -58,7 +59,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
-// the Capabilities that its sessions lack, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
+// the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
 // there are; up2 dialed other: with one of those, and "unpublished" that a client sends what the API does not know. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
@@ -159,9 +160,10 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 			t.Fatal(refused)
 		}
 	}
-	for name := range strings.FieldsSeq(section(archive, "cannot")) {
-		can := reflect.ValueOf(&c.s.UpstreamCan).Elem().FieldByName(name)
-		can.SetBool(false)
+	for which, is := range map[string]bool{"can": true, "cannot": false} {
+		for name := range strings.FieldsSeq(section(archive, which)) {
+			reflect.ValueOf(&c.s.UpstreamCan).Elem().FieldByName(name).SetBool(is)
+		}
 	}
 	c.s.up.can = c.s.UpstreamCan
 	if section(archive, "dialing") != "" {
@@ -304,6 +306,13 @@ func (c *scripted) play(line string) {
 		c.reduce(ToolProgress{CallID: id, Chunk: toolkit.Chunk{Message: "It writes.", MessageID: message}})
 	case verb == "sound":
 		c.reduce(SoundSent{ResponseID: rest, At: c.now})
+	case verb == "inner":
+		id, data, _ := strings.Cut(rest, " ")
+		var in toolkit.Inner
+		if err := json.Unmarshal([]byte(data), &in); err != nil {
+			c.t.Fatal(err)
+		}
+		c.reduce(ToolProgress{CallID: id, Chunk: toolkit.Chunk{Message: "It works.", Inner: &in}})
 	case verb == "tools":
 		var entries []toolkit.Entry
 		for _, tool := range charts.Tools() {
@@ -466,7 +475,10 @@ func show(t *testing.T, e Effect) string {
 	case AwaitApproval:
 		return "await approval of " + e.CallID
 	case StartTool:
-		return "run " + e.Call.ID + " " + e.Call.Name + " " + e.Call.Arguments
+		lends := map[bool]string{true: " with the clients' tools"}[e.Lends]
+		return "run " + e.Call.ID + " " + e.Call.Name + " " + e.Call.Arguments + lends
+	case AnswerApproval:
+		return fmt.Sprintf("answer %s %s approved=%t", e.CallID, e.Nonce, e.Approved)
 	case CancelTool:
 		return "cancel " + e.CallID
 	case DeliverTool:

@@ -43,6 +43,7 @@ const maxEarly = 16
 // toolRun is one function call of the model.
 type toolRun struct {
 	*toolkit.Invocation
+	within    *toolRun // the one whose tool makes the call, which then is not saved here; nil for the model's
 	message   *message
 	part      int // index into message.tools
 	response  *response
@@ -73,7 +74,7 @@ func (t *tools) start(run *toolRun) {
 	if t.FillerAfter > 0 {
 		run.fillerAt = t.now.Add(t.FillerAfter)
 	}
-	t.do(StartTool{Call: run.Call})
+	t.do(StartTool{Call: run.Call, Lends: t.up.can.Duplex})
 	t.watch(t.announce(run))
 	if run.early != nil {
 		t.do(DeliverTool{CallID: run.Call.ID, Output: *run.early})
@@ -128,6 +129,10 @@ const goneMessage = "The application that runs this tool is not connected any mo
 
 // fail ends a run whose sideband is gone, and tells the model.
 func (t *tools) fail(run *toolRun) {
+	if run.within != nil {
+		t.do(DeliverTool{CallID: run.Call.ID, Output: goneMessage})
+		return
+	}
 	if !run.Close(thread.ApprovalCancelled) {
 		t.do(CancelTool{CallID: run.Call.ID})
 	}
@@ -165,10 +170,26 @@ func (t *tools) close(run *toolRun) {
 	if run.response != nil {
 		run.response.open--
 	}
+	for _, inner := range t.unfinished() {
+		if inner.within == run {
+			t.cancelled(inner, "The tool that has called this one has ended.")
+		}
+	}
+	if run.within != nil {
+		t.tellAll(t.ending(run))
+		return
+	}
 	t.update(run)
-	record := run.saved()
 	t.record(run)
 	t.publishClosed(run)
+	e := t.ending(run)
+	t.tellAll(e)
+	t.watch(e)
+}
+
+// ending is the event about the end of a run.
+func (t *tools) ending(run *toolRun) toolEvent {
+	record := run.Record()
 	e := run.event("bridge.tool.done")
 	if record.Error != "" {
 		e.Type, e.Message = "bridge.tool.failed", record.Error
@@ -178,8 +199,7 @@ func (t *tools) close(run *toolRun) {
 	} else {
 		e.Output = json.RawMessage(record.Output)
 	}
-	t.tellAll(e)
-	t.watch(e)
+	return e
 }
 
 // answer sends the output of a call upstream. Once all calls of its response have theirs, an answer
@@ -280,8 +300,9 @@ func (t *tools) unfinished() []*toolRun {
 
 // cancelled closes a run as cancelled.
 func (t *tools) cancelled(run *toolRun, why string) {
-	run.Cancel(toolkit.Result{Error: why}, t.now)
-	t.close(run)
+	if run.Cancel(toolkit.Result{Error: why}, t.now) {
+		t.close(run)
+	}
 }
 
 // publishClosed tells the thread's watchers, once, that an approval is closed.
@@ -316,6 +337,10 @@ func (t *tools) announcement(run *toolRun) toolEvent {
 		e.Type, e.Nonce = "bridge.tool.approval_required", a.Nonce
 		e.ExpiresAt = &a.ExpiresAt
 	}
-	e.Input = run.message.tools[run.part].Input
+	if run.message != nil {
+		e.Input = run.message.tools[run.part].Input
+	} else {
+		e.Input = run.Part().Input
+	}
 	return e
 }

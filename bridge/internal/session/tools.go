@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -102,11 +103,53 @@ func (t *tools) progressed(callID string, c toolkit.Chunk) {
 	if run == nil || run.Done() {
 		return
 	}
+	if c.Inner != nil && t.up.can.Duplex {
+		t.stepped(run, c.Inner)
+	}
 	e := run.event("bridge.tool.progress")
 	e.Message, e.Percent = c.Message, &c.Percent
 	e.Data = c.Data
 	t.broadcast(encode(e), true)
 	t.watch(e)
+}
+
+// stepped takes a call that a tool makes of another. GPT-Live has no tools: those of the turn that works for it are the
+// call's. Its clients are told of them as of every tool, and are asked to run theirs; the turn saves them.
+func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
+	run := t.byID[in.Call.ID]
+	if run == nil {
+		if t.phase >= draining {
+			return
+		}
+		run = &toolRun{within: within, gen: t.up.gen, Invocation: t.registry.Invoke("", in.Call, 0, t.now)}
+		run.Entry.Executor, run.Entry.Server = in.Executor, in.Server
+		run.side, _ = t.client.declared.of(in.Call.Name)
+		t.byID[in.Call.ID] = run
+		t.open = append(t.open, run)
+	}
+	isClients := in.Executor == toolkit.ExecutorClient
+	switch {
+	case run.within != within || run.Done():
+	case in.Result != nil:
+		run.FinishMasked(*in.Result, *in.Result, t.now)
+		t.close(run)
+		if isClients && run.gen == t.up.gen && !t.up.gone { // its item is acknowledged
+			t.sendOutput(run, cmp.Or(run.itemID, t.nextItemID()))
+		}
+	case in.Nonce != "":
+		run.Ask(in.Nonce, t.now)
+		t.announce(run)
+	case in.Asks:
+	default:
+		t.announce(run)
+		if isClients && !t.joined(run.side) {
+			t.fail(run)
+		} else if isClients {
+			t.up.send(realtime.ItemCreate(t.up.eventID(sentEvent{}), realtime.Item{
+				Type: realtime.ItemFunctionCall, CallID: in.Call.ID, Name: in.Call.Name, Arguments: in.Call.Arguments,
+			}, ""))
+		}
+	}
 }
 
 // ended records the result of a tool, and answers the model.
@@ -165,6 +208,9 @@ func (t *tools) cancel(ev realtime.Event) {
 			"tool_call_id")
 		return
 	}
+	if run.within != nil {
+		run = run.within
+	}
 	t.cancelRun(run)
 }
 
@@ -181,7 +227,7 @@ func (t *tools) cancelRun(run *toolRun) {
 func (t *tools) cancelRunning(run *toolRun) {
 	var names []string
 	for _, other := range t.unfinished() {
-		if other != run {
+		if other != run && other.within == nil {
 			names = append(names, other.Call.Name)
 			t.cancelRun(other)
 		}
@@ -334,6 +380,13 @@ func (t *tools) decide(ev realtime.Event, approved bool) {
 
 // decided acts on the outcome of the approval: the tool runs, or the model reads why not.
 func (t *tools) decided(run *toolRun, outcome thread.ApprovalOutcome) {
+	if a, _ := run.Approval(); run.within != nil {
+		run.Close(outcome)
+		if outcome != thread.ApprovalTimeout { // whoever asks sees to that
+			t.do(AnswerApproval{CallID: run.Call.ID, Nonce: a.Nonce, Approved: outcome == thread.ApprovalApproved})
+		}
+		return
+	}
 	run.Close(outcome)
 	if outcome == thread.ApprovalApproved {
 		t.update(run)

@@ -40,7 +40,7 @@ export async function until(words, what) {
 
 /**
  * Has a client make the call. It can open one, on a thread or on a new one, speak, say a text, interrupt and close, and
- * knows what was said. With only "answers" it asks for no tool of its own and ends before the first interruption: of GPT-Live.
+ * knows what was said. With only "answers" it ends before the first interruption: of GPT-Live.
  */
 export async function walk(client, only) {
   // An upstream with a time of its own may say two answers in one breath.
@@ -55,6 +55,8 @@ export async function walk(client, only) {
   await said('assistant: It is noon.');
   await until('its sound', () => seen.heardMS > 500);
   if (only === 'answers') {
+    client.say('Call ask_me {"a":1}');
+    await said('The tool has answered.');
     client.say('Show me a chart.');
     await said('Here is');
     seen.said = client.said();
