@@ -204,17 +204,17 @@ func (a agent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit.Ch
 			reply = a.script.Typed[i].Reply
 		}
 		for i, c := range reply.Calls {
-			at := slices.IndexFunc(call.Lent, func(e toolkit.Entry) bool { return e.Tool.Definition().Name == c.Name })
+			at := slices.IndexFunc(call.Lent, func(tool toolkit.Tool) bool { return tool.Definition().Name == c.Name })
 			if at < 0 {
 				continue
 			}
 			in := toolkit.Inner{
 				Call:     toolkit.Call{ID: fmt.Sprintf("%s_%d", call.ID, i), Name: c.Name, Arguments: c.Arguments},
-				Executor: call.Lent[at].Executor,
+				Executor: toolkit.ExecutorClient,
 			}
 			yield(toolkit.Chunk{Inner: &in}, nil)
 			ended := in
-			for chunk := range call.Lent[at].Tool.Call(ctx, in.Call) {
+			for chunk := range call.Lent[at].Call(ctx, in.Call) {
 				ended.Result = cmp.Or(chunk.Result, ended.Result)
 			}
 			yield(toolkit.Chunk{Inner: &ended}, nil)

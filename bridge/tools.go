@@ -64,7 +64,7 @@ func (r *toolRunner) perform(e session.Effect) bool {
 		r.answerApproval(e)
 	case session.StartTool:
 		if e.Lends {
-			e.Call.Lent = r.client.Entries()
+			e.Call.Lent = r.client.Tools()
 		}
 		r.start(e.Call)
 	case session.DeliverTool:

@@ -338,9 +338,7 @@ func TestAskAgentLent(t *testing.T) {
 	arguments := `{"key":"sk-proj-` + strings.Repeat("a", 40) + `"}`
 	b := start(t, store, asks(t, deltas(calls("a", "theirs", arguments), calls("b", "own", "{}"), says("Done.")), own))
 	call := b.askCall("fc_1", "Do it?")
-	for _, tool := range []toolkit.Tool{theirs, taken} {
-		call.Lent = append(call.Lent, toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorClient})
-	}
+	call.Lent = []toolkit.Tool{theirs, taken}
 	var told []string
 	result := b.asker().Call(t.Context(), call, func(c toolkit.Chunk) {
 		if in := c.Inner; in != nil {

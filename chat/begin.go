@@ -52,8 +52,8 @@ func (t *Turn) prepare(ctx context.Context) error {
 		}
 		registry = registry.Clone()
 	}
-	for _, e := range t.req.Lent {
-		if err := registry.Add(e); err != nil {
+	for _, tool := range t.req.Lent {
+		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorClient}); err != nil {
 			t.log.Info("lent tool left out", "error", err)
 		}
 	}

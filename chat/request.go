@@ -70,8 +70,8 @@ type TurnRequest struct {
 	NoServerTools bool
 	// Client holds the tools that the client runs; nil for none.
 	Client *ClientTools
-	// Lent are further tools, unless the server has one of the same name.
-	Lent []toolkit.Entry
+	// Lent are tools that clients elsewhere run, unless the server has one of the same name.
+	Lent []toolkit.Tool
 	// Unlimited lets the turn begin in spite of Config.TurnsPerOwner: whoever asks for it has a limit
 	// of its own.
 	Unlimited bool

@@ -47,9 +47,9 @@ type Call struct {
 	Owner, ThreadID string
 	// CallID is our id of the live voice call, empty in a text turn.
 	CallID string
-	// Lent are tools of whoever makes the call, which this one may offer to a model of its own. [Chunk.Inner] tells of
-	// each call before it runs.
-	Lent []Entry
+	// Lent are tools of the clients of whoever makes the call, which this one may offer to a model of its own.
+	// [Chunk.Inner] tells of each call before it runs.
+	Lent []Tool
 }
 
 // Inner is a function call that a tool makes while it runs. It is told when it begins, when the user is asked, when it

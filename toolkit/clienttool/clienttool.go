@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -137,11 +136,14 @@ func check(def toolkit.Definition) error {
 	return toolkit.CheckName(def.Name)
 }
 
-// Entries returns the tools that the client has declared.
-func (k *Toolkit) Entries() []toolkit.Entry {
-	return slices.DeleteFunc(k.registry.Entries(), func(e toolkit.Entry) bool {
-		return !k.Declared(e.Tool.Definition().Name)
-	})
+// Tools returns the tools that the client has declared.
+func (k *Toolkit) Tools() (tools []toolkit.Tool) {
+	for _, e := range k.registry.Entries() {
+		if t, ok := e.Tool.(*tool); ok && t.toolkit == k {
+			tools = append(tools, t)
+		}
+	}
+	return tools
 }
 
 // Declared reports whether the client has declared a tool of that name.
