@@ -2,89 +2,150 @@ package simulator
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"iter"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/served"
 )
 
 // maxSampleDepth limits arguments that are made up from a schema.
 const maxSampleDepth = 6
 
-// answer is what a response says and calls.
-type answer struct {
-	say   string
-	calls []chosenCall
-	reply *Reply // what follows the calls' outputs
+// actor is who hears, answers and speaks in a session, by the script.
+type actor struct {
+	*voice
+
+	script *Script
+	pace   Pace
+	faults Faults
+
+	utterances int               // so far: they rotate in the script
+	failed     int               // responses that failed on purpose
+	heard      map[string]*Reply // to utterances, by item
+	follow     map[string]*Reply // by call id: what follows its output
 }
 
-// chosenCall is a call of a declared tool.
-type chosenCall struct{ name, arguments string }
+// Write implements [served.Ear].
+func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string, error] {
+	reply := &a.script.Spoken[a.utterances%len(a.script.Spoken)]
+	a.utterances++
+	a.heard[u.Item] = reply
+	wait := a.pace.Transcript
+	if a.faults.Transcripts == TranscriptLate {
+		wait += a.pace.Think + 2*time.Second
+	}
+	return func(yield func(string, error) bool) {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		if a.faults.Transcripts == TranscriptFailed {
+			yield("", &realtime.Error{
+				Type: "transcription_error", Code: "audio_unintelligible", Message: "The audio could not be transcribed.",
+			})
+			return
+		}
+		for _, piece := range chunks(reply.Transcript) {
+			yield(piece, nil)
+		}
+	}
+}
 
-// chooser decides what to answer.
-type chooser struct {
-	script *Script
-	items  *items
-	follow map[string]*Reply // by call id: what follows its output
+// Answer implements [served.Mind].
+func (a *actor) Answer(r *served.Request) served.Answer {
+	if a.failed < a.faults.FailResponses {
+		a.failed++
+		return served.Answer{Failed: &realtime.Error{
+			Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose.",
+		}}
+	}
+	say, calls, reply := a.choose(r)
+	say, cut := limited(say, r.MaxTokens)
+	answer := served.Answer{Say: chunks(say), Incomplete: cut}
+	if cut {
+		return answer
+	}
+	for _, c := range calls {
+		if a.faults.BadArguments {
+			c.Arguments = c.Arguments[:len(c.Arguments)/2]
+		}
+		c.ID = newID("call_")
+		a.follow[c.ID] = reply
+		answer.Calls = append(answer.Calls, c)
+	}
+	return answer
+}
+
+// limited cuts a text after so many tokens, at four characters each. cut means that something is missing.
+func limited(text string, tokens int) (limited string, cut bool) {
+	if tokens == 0 || len(text) <= 4*tokens {
+		return text, false
+	}
+	return strings.ToValidUTF8(text[:4*tokens], ""), true
 }
 
 // order matches instructions to say what follows a blank line as it is.
 var order = regexp.MustCompile(`(?s)^Say exactly [^\n]*:\n\n(.+)$`)
 
-// choose decides what a response says: about new outputs of function calls, else about what the user said last.
-func (c *chooser) choose(r *response) answer {
-	if r.ordered != "" {
-		return answer{say: r.ordered}
+// choose decides what a response says and calls: about new outputs of function calls, else about what the user said
+// last. reply is what follows the calls' outputs.
+func (a *actor) choose(r *served.Request) (say string, calls []served.Call, reply *Reply) {
+	if m := order.FindStringSubmatch(r.Instructions); m != nil {
+		return m[1], nil, nil
 	}
-	var outputs []*item
-	for _, it := range slices.Backward(r.seen(c.items.items)) {
+	var outputs []*served.Item
+	for _, it := range slices.Backward(r.Items) {
 		switch {
-		case it.kind == realtime.ItemFunctionCallOutput:
+		case it.Type == realtime.ItemFunctionCallOutput:
 			outputs = append(outputs, it)
 			continue
-		case it.kind == realtime.ItemFunctionCall:
+		case it.Type == realtime.ItemFunctionCall:
 			continue
 		case len(outputs) > 0:
-		case it.role == "user":
-			return c.resolve(r, c.replyTo(it))
-		case it.role == "system", it.role == "assistant" && it.given: // perhaps the beginning of an answer
+		case it.Role == "user":
+			return a.resolve(r, a.replyTo(it))
+		case it.Role == "system", it.Role == "assistant" && it.Given: // perhaps the beginning of an answer
 			continue
 		}
 		break
 	}
 	if len(outputs) > 0 {
-		return c.speakAbout(outputs)
+		return a.fill(r, a.about(outputs)), nil, nil
 	}
-	return c.resolve(r, &c.script.Otherwise)
+	return a.resolve(r, &a.script.Otherwise)
 }
 
-func (c *chooser) replyTo(it *item) *Reply {
-	if it.reply != nil {
-		return it.reply
+func (a *actor) replyTo(it *served.Item) *Reply {
+	if reply := a.heard[it.ID]; reply != nil {
+		return reply
 	}
-	for i := range c.script.Typed {
-		if rule := &c.script.Typed[i]; rule.Match.MatchString(it.words) {
+	for i := range a.script.Typed {
+		if rule := &a.script.Typed[i]; rule.Match.MatchString(it.Words) {
 			return &rule.Reply
 		}
 	}
-	return &c.script.Otherwise
+	return &a.script.Otherwise
 }
 
-// speakAbout is the answer after tools; a failure takes precedence.
-func (c *chooser) speakAbout(outputs []*item) answer {
-	say := ""
+// about is the answer after tools; a failure takes precedence.
+func (a *actor) about(outputs []*served.Item) (say string) {
 	for _, out := range outputs {
-		reply := cmp.Or(c.follow[out.callID], &Reply{})
-		delete(c.follow, out.callID)
-		if reportsError(out.output) {
-			return answer{say: c.fill(cmp.Or(reply.Failed, textToolFailed))}
+		reply := cmp.Or(a.follow[out.CallID], &Reply{})
+		delete(a.follow, out.CallID)
+		if reportsError(out.Output) {
+			return cmp.Or(reply.Failed, textToolFailed)
 		}
 		say = cmp.Or(reply.Then, textToolDone)
 	}
-	return answer{say: c.fill(say)}
+	return say
 }
 
 // reportsError recognises the forms in which tools report failures to a model.
@@ -101,50 +162,69 @@ func reportsError(output string) bool {
 }
 
 // resolve turns a reply into an answer whose tools are all declared.
-func (c *chooser) resolve(r *response, reply *Reply) answer {
-	if forced, ok := c.forcedCall(r); ok {
-		return answer{calls: []chosenCall{forced}, reply: &Reply{Then: textToolDone, Failed: textToolFailed}}
+func (a *actor) resolve(r *served.Request, reply *Reply) (string, []served.Call, *Reply) {
+	if forced, ok := forcedCall(r); ok {
+		return "", []served.Call{forced}, &Reply{Then: textToolDone, Failed: textToolFailed}
 	}
 	for ; reply != nil; reply = reply.Else {
 		if calls, ok := pickCalls(r, reply.Calls); ok {
-			return answer{say: c.fill(reply.Say), calls: calls, reply: reply}
+			return a.fill(r, reply.Say), calls, reply
 		}
 	}
-	return answer{say: textPlainAgain}
+	return textPlainAgain, nil, nil
 }
 
 // forcedCall obeys a tool_choice that demands a call. It is asked about what the user said, never about outputs, so
 // that the model speaks in the end.
-func (c *chooser) forcedCall(r *response) (chosenCall, bool) {
-	chosen, _ := r.choice.(object)
-	for _, t := range r.tools {
-		if r.choice == "required" || t.name == chosen["name"] {
-			return chosenCall{t.name, sampleArguments(t.parameters)}, true
+func forcedCall(r *served.Request) (served.Call, bool) {
+	chosen, _ := r.Choice.(object)
+	for _, t := range r.Tools {
+		if r.Choice == "required" || t.Name == chosen["name"] {
+			return served.Call{Name: t.Name, Arguments: sampleArguments(t.Parameters)}, true
 		}
 	}
-	return chosenCall{}, false
+	return served.Call{}, false
 }
 
-func pickCalls(r *response, wanted []Call) ([]chosenCall, bool) {
-	var calls []chosenCall
+func pickCalls(r *served.Request, wanted []Call) ([]served.Call, bool) {
+	var calls []served.Call
 	for _, w := range wanted {
-		if r.choice == "none" {
+		if r.Choice == "none" {
 			return nil, false
 		}
-		i := slices.IndexFunc(r.tools, func(t tool) bool {
-			ok, err := path.Match(w.Name, t.name)
+		i := slices.IndexFunc(r.Tools, func(t served.Tool) bool {
+			ok, err := path.Match(w.Name, t.Name)
 			return ok && err == nil
 		})
 		if i < 0 {
 			return nil, false
 		}
-		calls = append(calls, chosenCall{r.tools[i].name, cmp.Or(w.Arguments, sampleArguments(r.tools[i].parameters))})
+		t := &r.Tools[i]
+		calls = append(calls, served.Call{Name: t.Name, Arguments: cmp.Or(w.Arguments, sampleArguments(t.Parameters))})
 	}
 	return calls, true
 }
 
-func (c *chooser) fill(text string) string {
-	return strings.NewReplacer("{previous}", c.items.before(), "{everything}", c.items.everything()).Replace(text)
+// maxEverything limits what {everything} stands for, in bytes.
+const maxEverything = 4000
+
+// fill puts what the user said before the latest turn into a text.
+func (a *actor) fill(r *served.Request, text string) string {
+	said := []string{"nothing yet"}
+	for _, it := range r.Items {
+		words := it.Words
+		if reply := a.heard[it.ID]; reply != nil {
+			words = reply.Transcript
+		}
+		if it.Type == realtime.ItemMessage && it.Role == "user" && words != "" {
+			said = append(said, words)
+		}
+	}
+	said = said[:max(1, len(said)-1)]
+	previous := said[len(said)-1]
+	everything := strings.Join(said[min(1, len(said)-1):], " / ")
+	everything = everything[max(0, len(everything)-maxEverything):]
+	return strings.NewReplacer("{previous}", previous, "{everything}", everything).Replace(text)
 }
 
 // sampleArguments makes up arguments that satisfy a JSON schema: its required members, with
@@ -212,4 +292,36 @@ func sampleOfType(schema object, depth int) any {
 		return nil
 	}
 	return "hello"
+}
+
+// chunks cuts a text into pieces of about three words; together they are the text.
+func chunks(text string) []string {
+	var out []string
+	start, words := 0, 0
+	for i, r := range text {
+		if r != ' ' {
+			continue
+		}
+		if words++; words == 3 {
+			out = append(out, text[start:i])
+			start, words = i, 0
+		}
+	}
+	if start < len(text) {
+		out = append(out, text[start:])
+	}
+	return out
+}
+
+// logprobs returns the tokens of a transcript, one for each word.
+func logprobs(text string) []any {
+	tokens := []any{}
+	for token := range strings.SplitAfterSeq(text, " ") {
+		bytes := make([]int, len(token))
+		for i := range bytes {
+			bytes[i] = int(token[i])
+		}
+		tokens = append(tokens, object{"token": token, "logprob": -0.01, "bytes": bytes})
+	}
+	return tokens
 }

@@ -50,6 +50,13 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Pace is how fast a session thinks. Zero fields mean the defaults, which the comments name.
+type Pace struct {
+	Think      time.Duration // from the turn's end to the first output; 150 ms
+	Step       time.Duration // between two deltas of about three words; 30 ms
+	Transcript time.Duration // from the turn's end to its transcript; 250 ms
+}
+
 func (c *Config) defaults() {
 	c.Pace.Think = cmp.Or(c.Pace.Think, 150*time.Millisecond)
 	c.Pace.Step = cmp.Or(c.Pace.Step, 30*time.Millisecond)

@@ -19,6 +19,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/served"
 )
 
 const sdpType = "application/sdp"
@@ -140,7 +141,7 @@ func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", sdpType)
 	w.WriteHeader(http.StatusCreated)
 	if _, err := io.WriteString(w, answer); err != nil {
-		ses.mail.post(func() { ses.end(ErrHungUp) })
+		ses.End(ErrHungUp)
 	}
 }
 
@@ -221,7 +222,7 @@ func readForm(form *multipart.Reader) (offer string, session json.RawMessage, er
 		case "sdp":
 			offer = string(b)
 		case "session":
-			if _, err = read[object](b); err != nil {
+			if _, err = served.Read[object](b); err != nil {
 				return "", nil, errors.New("the part 'session' is not a JSON object")
 			}
 			session = b
@@ -241,7 +242,7 @@ func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, ses := range s.Sessions() {
 		if ses.id == r.PathValue("id") && ses.Err() == nil {
-			ses.mail.post(func() { ses.end(ErrHungUp) })
+			ses.End(ErrHungUp)
 			return
 		}
 	}
@@ -266,7 +267,7 @@ func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, refusal)
 		return
 	}
-	ses, err := s.prepare(set, faults)
+	ses, err := s.prepare(set, faults, true)
 	if err != nil {
 		s.startFailed(w, err)
 		return
@@ -279,13 +280,12 @@ func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	conn.SetReadLimit(maxText)
 	k := &socket{conn: conn, done: make(chan struct{})}
-	ses.bySocket()
 	if err := s.begin(ses, k); err != nil {
 		_ = conn.Close(websocket.StatusTryAgainLater, err.Error())
 		return
 	}
-	s.wg.Go(func() { k.read(func(data []byte) { ses.mail.post(func() { ses.message(data) }) }, ses.log) })
-	ses.mail.post(ses.open)
+	s.wg.Go(func() { k.read(ses.Message, ses.log) })
+	ses.open()
 }
 
 // createLive answers POST /v1/live/sessions.
@@ -299,7 +299,7 @@ func (s *Server) createLive(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", err.Error()))
 		return
 	}
-	o, err := read[object](body)
+	o, err := served.Read[object](body)
 	if err != nil {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is not a JSON object."))
 		return
@@ -311,9 +311,9 @@ func (s *Server) createLive(w http.ResponseWriter, r *http.Request) {
 			return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name)
 		})
 	}
-	offer, _ := lookup(o, "transport", "sdp")
+	offer, _ := served.Lookup(o, "transport", "sdp")
 	sdp, _ := offer.(string)
-	switch kind, _ := lookup(o, "transport", "type"); {
+	switch kind, _ := served.Lookup(o, "transport", "type"); {
 	case refusal != nil:
 	case kind != "webrtc":
 		refusal = refuse("invalid_value", "transport.type", "Only the webrtc transport is supported.")
@@ -354,8 +354,8 @@ func (s *Server) attachLive(w http.ResponseWriter, r *http.Request) {
 	}
 	ses := sessions[at]
 	k := &socket{conn: conn, done: make(chan struct{})}
-	s.wg.Go(func() { k.read(func(data []byte) { ses.mail.post(func() { ses.message(data) }) }, s.log) })
-	ses.mail.post(func() { ses.attach(k) })
+	s.wg.Go(func() { k.read(func(data []byte) { ses.Do(func() { ses.message(data) }) }, s.log) })
+	ses.Do(func() { ses.attach(k) })
 	select {
 	case <-ses.done:
 		_ = conn.CloseNow() // as the service does

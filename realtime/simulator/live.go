@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/served"
 )
 
 // fieldsOf are what an object of GPT-Live may have, each with what is below it; nil means anything.
@@ -64,7 +65,7 @@ func checkLive(o object, knows func(string) bool) *realtime.Error {
 		return refuse("invalid_value", "session.input",
 			"array too long. Expected an array with maximum length %d", liveInput)
 	}
-	if kind, given := lookup(o, "delegation", "type"); given && kind != "client" {
+	if kind, given := served.Lookup(o, "delegation", "type"); given && kind != "client" {
 		return refuse("invalid_value", "session.delegation.type", "The simulator delegates to the client alone.")
 	}
 	total := 0

@@ -11,15 +11,18 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/served"
 )
 
 // Times of a session of GPT-Live.
 const (
+	liveOpens   = 20 * time.Second          // until it is connected
 	liveStarved = 30_975 * time.Millisecond // without sound from the caller
 	liveUsage   = 12 * time.Second
 	liveYield   = 400 * time.Millisecond // until it stops when somebody speaks
 	liveWord    = 500 * time.Millisecond // of the caller, until it is told
 	liveAppears = 600 * time.Millisecond // until what it is told has a place
+	liveSend    = 10 * time.Second       // that a client may leave its channel unread
 	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
 )
 
@@ -32,9 +35,8 @@ type LiveSession struct {
 	cfg     *Config
 	clips   *voice
 	peer    Connection
-	mail    *mailbox
-	clock   clock
-	ear     *detector
+	loop    *served.Loop
+	ear     *served.Detector
 	faults  Faults
 	session object
 	began   time.Time
@@ -47,6 +49,7 @@ type LiveSession struct {
 
 	opened  bool
 	over    bool
+	next    time.Time // when the next tick is due
 	lastIn  time.Time // when sound came last
 	packets int64
 	voice   liveVoice
@@ -85,35 +88,35 @@ func (s *LiveSession) Session() json.RawMessage {
 }
 
 // Do makes the session's goroutine run f soon. Only such functions may call Emit.
-func (s *LiveSession) Do(f func()) { s.mail.post(f) }
+func (s *LiveSession) Do(f func()) { s.loop.Do(f) }
 
 // Expire ends it as one that is too old, and Drop without a word, as if its process had died.
-func (s *LiveSession) Expire() { s.mail.post(func() { s.end("expired") }) }
+func (s *LiveSession) Expire() { s.Do(func() { s.end("expired") }) }
 
 // Drop is described at Expire.
-func (s *LiveSession) Drop() { s.mail.post(func() { s.over = true }) }
+func (s *LiveSession) Drop() { s.Do(s.stop) }
 
 // Emit sends an event, to which it adds an id.
 func (s *LiveSession) Emit(event map[string]any) { s.emit(event) }
 
 // Now is the time by the session's clock.
-func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.packets.Load()) * frameLength }
+func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.Packets()) * media.FrameTime }
 
 func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSession, error) {
 	s := &LiveSession{
-		id: newID("live_u1_"), cfg: cfg, clips: clips, mail: newMailbox(), session: session, faults: faults,
+		id: newID("live_u1_"), cfg: cfg, clips: clips, loop: served.NewLoop(), session: session, faults: faults,
 		began: time.Now(), lastIn: time.Now(),
 		done: make(chan struct{}),
 	}
 	var err error
-	s.ear, err = newDetector(cfg.Deaf, func(h speechEvent) { s.mail.post(func() { s.heard(h) }) })
+	s.ear, err = served.NewDetector(new(served.Energy), cfg.Deaf, func(h served.Speech) { s.Do(func() { s.heard(h) }) })
 	if err != nil {
 		return nil, err
 	}
-	s.ear.configure(newSettings("gpt-realtime").turnDetection)
+	s.ear.Configure(&served.TurnDetection{Threshold: 0.5, Prefix: 300, Silence: 500})
 	input, _ := session["input"].([]any)
 	for _, m := range input {
-		if role, _ := lookup(m.(object), "role"); role == "user" {
+		if role, _ := served.Lookup(m.(object), "role"); role == "user" {
 			content, _ := m.(object)["content"].([]any)
 			s.said = append(s.said, fmt.Sprint(content[0].(object)["text"]))
 		}
@@ -130,43 +133,33 @@ func (s *LiveSession) run(parent context.Context) {
 	var flow media.Flow
 	flow.Open()
 	wg.Go(func() { _ = s.peer.Forward(s.ctx, s.ear, &flow) })
-	s.clock.after(openTimeout, func() {
+	s.loop.After(liveOpens, func() {
 		if !s.opened {
 			s.end("expired")
 		}
 	})
-	tick := time.NewTicker(frameLength)
-	defer tick.Stop()
-	for !s.over {
-		select {
-		case <-s.ctx.Done():
-			s.over = true
-		case <-s.mail.ready:
-			work, _ := s.mail.take()
-			for _, f := range work {
-				if !s.over {
-					f()
-				}
-			}
-		case now := <-tick.C:
-			for !s.over && s.clock.fire(now) {
-			}
-			s.frame(now)
-		}
-	}
+	s.next = time.Now().Add(media.FrameTime)
+	_ = s.loop.Run(s.ctx, func() time.Time { return s.next }, func() { s.frame(time.Now()) })
+	s.stop()
 	_ = s.peer.Close()
-	s.cancel()
 	wg.Wait()
 	s.received.end()
 	s.sent.end()
 }
 
+// stop ends the session without a word.
+func (s *LiveSession) stop() {
+	s.over = true
+	s.cancel()
+}
+
 // frame is the session's own tick: nothing happens without sound from the caller.
 func (s *LiveSession) frame(now time.Time) {
+	s.next = s.next.Add(media.FrameTime)
 	if !s.opened {
 		return
 	}
-	packets := s.ear.packets.Load()
+	packets := s.ear.Packets()
 	if packets > s.packets {
 		s.packets, s.lastIn = packets, now
 	}
@@ -174,7 +167,7 @@ func (s *LiveSession) frame(now time.Time) {
 		s.end("expired")
 		return
 	}
-	s.ear.starved(now)
+	s.ear.Starved(now)
 	if now.Sub(s.lastIn) < media.Pause {
 		s.voice.frame()
 	}
@@ -195,7 +188,7 @@ func (s *LiveSession) emit(o object) {
 	if s.faults.DuplicateEvents {
 		times = 2
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, liveSend)
 	defer cancel()
 	for range times {
 		if s.opened {
@@ -216,11 +209,11 @@ func (s *LiveSession) open() {
 		do    func()
 	}{
 		{time.Duration(s.faults.ExpireAfter), func() { s.end("expired") }},
-		{time.Duration(s.faults.DropAfter), func() { s.over = true }},
+		{time.Duration(s.faults.DropAfter), s.stop},
 		{s.cfg.MaxDuration, func() { s.end("expired") }},
 	} {
 		if f.after > 0 {
-			s.clock.after(f.after, f.do)
+			s.loop.After(f.after, f.do)
 		}
 	}
 }
@@ -247,7 +240,7 @@ func (s *LiveSession) end(reason string) {
 		"type": "session.closed", "reason": reason, "session": object{"id": s.id},
 		"usage": object{"seconds": s.seconds()},
 	})
-	s.clock.after(100*time.Millisecond, func() { s.over = true }) // so that it can be read
+	s.loop.After(100*time.Millisecond, s.stop) // so that it can be read
 	s.opened = s.opened && reason != "connection_lost"
 }
 
@@ -275,7 +268,7 @@ func (s *LiveSession) message(data []byte) {
 	if s.over {
 		return
 	}
-	o, err := read[object](data)
+	o, err := served.Read[object](data)
 	kind, _ := o["type"].(string)
 	id, _ := o["event_id"].(string)
 	number := s.received.add(realtime.Event{Type: kind, EventID: id, Raw: data})
@@ -322,7 +315,7 @@ func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
 }
 
 func (s *LiveSession) update(id string, o object) *realtime.Error {
-	if kind, given := lookup(o, "session", "delegation", "type"); given && kind != "client" {
+	if kind, given := served.Lookup(o, "session", "delegation", "type"); given && kind != "client" {
 		return refuse("immutable_field_update", "session.delegation.type", "The type of delegation cannot be changed.")
 	}
 	s.emit(object{"type": "session.updated", "client_event_id": id, "session": object{"id": s.id}})
@@ -346,7 +339,7 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 			s.said = append(s.said, said)
 		}
 	}
-	s.clock.after(liveAppears, func() {
+	s.loop.After(liveAppears, func() {
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
 		if kind == "session.commentary.append" {
@@ -360,16 +353,16 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 }
 
 // heard takes that the caller begins or ends to speak.
-func (s *LiveSession) heard(h speechEvent) {
+func (s *LiveSession) heard(h served.Speech) {
 	if !s.opened {
 		return
 	}
-	at := time.Duration(h.atMS) * time.Millisecond
+	at := time.Duration(h.At) * time.Millisecond
 	spoken := s.cfg.Script.Spoken
 	reply := &spoken[s.turn%len(spoken)]
 	parts := liveWords(reply.Transcript)
 	half := max(1, len(parts)/2)
-	if h.started {
+	if h.Started {
 		s.voice.interrupted()
 		s.heardTill, s.heardWords = at, 0
 		s.listens(s.turn, parts)
@@ -386,17 +379,17 @@ func (s *LiveSession) heard(h speechEvent) {
 		s.fragment("session.input_transcript.delta", strings.Join(parts[told:], ""), from, at-200*time.Millisecond)
 	}
 	if len(reply.Calls) == 0 {
-		s.clock.after(200*time.Millisecond, rest)
-		s.clock.after(400*time.Millisecond, func() { s.voice.say(reply.Say) })
+		s.loop.After(200*time.Millisecond, rest)
+		s.loop.After(400*time.Millisecond, func() { s.voice.say(reply.Say) })
 		return
 	}
 	s.delegate()
-	s.clock.after(300*time.Millisecond, rest)
+	s.loop.After(300*time.Millisecond, rest)
 }
 
 // listens tells the words of a turn but the last, one after the other, while the caller speaks.
 func (s *LiveSession) listens(turn int, parts []string) {
-	s.clock.after(liveWord, func() {
+	s.loop.After(liveWord, func() {
 		if s.turn != turn || s.heardWords >= len(parts)-1 {
 			return
 		}
@@ -453,13 +446,13 @@ func (v *liveVoice) say(text string) {
 	before := said[:max(len(said)-1, 1)]
 	fill := strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / "))
 	text = fill.Replace(text)
-	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
+	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.Speak(text), liveWords(text), 0, 0, v.s.Now(), false
 }
 
 func (v *liveVoice) interrupted() {
 	if v.at < len(v.frames) && !v.ends {
 		v.ends = true
-		v.s.clock.after(liveYield, func() {
+		v.s.loop.After(liveYield, func() {
 			if v.ends && v.at < len(v.frames) { // what was said is still told
 				v.words = v.words[:max(v.told, min(len(v.words)*v.at/len(v.frames)+1, len(v.words)))]
 				v.frames = v.frames[:v.at]
@@ -469,7 +462,7 @@ func (v *liveVoice) interrupted() {
 }
 
 func (v *liveVoice) frame() {
-	frame := silentFrame
+	frame := []byte{0xf8, 0xff, 0xfe} // 20 ms of silence
 	if v.at < len(v.frames) {
 		frame = v.frames[v.at]
 		v.at++
@@ -477,7 +470,7 @@ func (v *liveVoice) frame() {
 	v.tell()
 	v.packet.Source, v.packet.Payload = 1, frame
 	v.packet.Sequence++
-	v.packet.Timestamp += frameSamples
+	v.packet.Timestamp += media.FrameStep
 	_ = v.s.peer.WriteAudio(&v.packet) // one that is gone says so
 }
 
@@ -486,7 +479,7 @@ func (v *liveVoice) tell() {
 	if v.told >= len(v.words) || len(v.frames) == 0 {
 		return
 	}
-	length := time.Duration(len(v.frames)) * frameLength / time.Duration(len(v.words))
+	length := time.Duration(len(v.frames)) * media.FrameTime / time.Duration(len(v.words))
 	next := min(v.told+2, len(v.words))
 	from, to := v.begun+time.Duration(v.told)*length, v.begun+time.Duration(next)*length
 	if v.s.Now() < to+liveLag {

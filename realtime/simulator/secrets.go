@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/realtime/served"
 )
 
 const (
@@ -26,12 +27,12 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is too large."))
 		return
 	}
-	body, err := read[object](raw)
+	body, err := served.Read[object](raw)
 	if err != nil && len(raw) > 0 {
 		writeError(w, http.StatusBadRequest, refuse("invalid_json", "", "The body is not a JSON object."))
 		return
 	}
-	var set *settings
+	var set *served.Settings
 	session := realtime.Member(raw, "session")
 	refusal := realtime.SecretFields.Check("", body, defaultModel)
 	if refusal == nil {
@@ -42,7 +43,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	seconds := int64(secretLifetime)
-	if n, ok := lookup(body, "expires_after", "seconds"); ok {
+	if n, ok := served.Lookup(body, "expires_after", "seconds"); ok {
 		if v, err := n.(json.Number).Int64(); err == nil {
 			seconds = v
 		}
@@ -54,7 +55,7 @@ func (s *Server) createSecret(w http.ResponseWriter, r *http.Request) {
 			refuse("rate_limit_exceeded", "", "Too many client secrets are open."))
 		return
 	}
-	writeJSON(w, object{"value": value, "expires_at": expires.Unix(), "session": set.shown})
+	writeJSON(w, object{"value": value, "expires_at": expires.Unix(), "session": set.Shown()})
 }
 
 // keepSecret stores a secret and drops expired ones. It returns false if there are too many.

@@ -14,6 +14,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/served"
 )
 
 const (
@@ -150,20 +151,20 @@ func (s *Server) open() int {
 var errFull = errors.New("too many sessions")
 
 // prepare makes a session, if there is room for one more. The connection is still missing.
-func (s *Server) prepare(set *settings, faults Faults) (*Session, error) {
+func (s *Server) prepare(set *served.Settings, faults Faults, inEvents bool) (*Session, error) {
 	s.mu.Lock()
 	full := s.open() >= s.cfg.MaxSessions
 	s.mu.Unlock()
 	if full {
 		return nil, errFull
 	}
-	set.show("expires_at", time.Now().Add(s.cfg.MaxDuration).Unix())
-	return newSession(&s.cfg, s.voice, set, faults)
+	set.Show("expires_at", time.Now().Add(s.cfg.MaxDuration).Unix())
+	return newSession(&s.cfg, s.voice, set, faults, inEvents)
 }
 
 // begin runs a session. With an error it is over; the connection is the caller's.
 func (s *Server) begin(ses *Session, c Connection) error {
-	ses.wire.peer.Store(&c)
+	ses.peer.Store(&c)
 	if s.cfg.Drive != nil {
 		ses.sound = s.cfg.Drive(ses)
 	}
@@ -176,17 +177,17 @@ func (s *Server) begin(ses *Session, c Connection) error {
 }
 
 // start makes the peer and runs the session. It returns the SDP answer.
-func (s *Server) start(ctx context.Context, offer string, set *settings, faults Faults) (*Session, string, error) {
-	ses, err := s.prepare(set, faults)
+func (s *Server) start(ctx context.Context, offer string, set *served.Settings, faults Faults) (*Session, string, error) {
+	ses, err := s.prepare(set, faults, false)
 	if err != nil {
 		return nil, "", err
 	}
 	peer, answer, err := s.cfg.Answer(ctx, offer, media.Handlers{
-		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
-		Open:    func() { ses.mail.post(ses.open) },
+		Message: ses.Message,
+		Open:    ses.open,
 		State: func(state media.State) {
 			if state == media.StateFailed {
-				ses.mail.post(func() { ses.end(media.ErrClosed) })
+				ses.End(media.ErrClosed)
 			}
 		},
 	})
@@ -208,11 +209,11 @@ func (s *Server) startLive(
 		return nil, "", err
 	}
 	peer, answer, err := s.cfg.Answer(ctx, offer, media.Handlers{
-		Message: func(data []byte) { ses.mail.post(func() { ses.message(data) }) },
-		Open:    func() { ses.mail.post(ses.open) },
+		Message: func(data []byte) { ses.Do(func() { ses.message(data) }) },
+		Open:    func() { ses.Do(ses.open) },
 		State: func(state media.State) {
 			if state == media.StateFailed || state == media.StateClosed {
-				ses.mail.post(func() { ses.end("connection_lost") })
+				ses.Do(func() { ses.end("connection_lost") })
 			}
 		},
 	})
@@ -282,43 +283,21 @@ func (s *Server) forget() {
 }
 
 // newSession puts the parts together. The peer is still missing.
-func newSession(cfg *Config, v *voice, set *settings, faults Faults) (*Session, error) {
-	s := &Session{
-		id: newID("rtc_"), began: time.Now(), maxDuration: cfg.MaxDuration, faults: faults, set: set,
-		mail: newMailbox(), done: make(chan struct{}),
-	}
+func newSession(cfg *Config, v *voice, set *served.Settings, faults Faults, inEvents bool) (*Session, error) {
+	s := &Session{id: newID("rtc_"), began: time.Now(), faults: faults, done: make(chan struct{})}
 	s.log = cfg.Logger.With("call_id", s.id)
 	s.early.Store(-1)
-	detector, err := newDetector(cfg.Deaf, func(h speechEvent) {
-		s.mail.post(func() {
-			if s.opened {
-				s.listener.speechEvent(h)
-			}
-		})
+	a := &actor{
+		voice: v, script: cfg.Script, pace: cfg.Pace, faults: faults,
+		heard: make(map[string]*Reply), follow: make(map[string]*Reply),
+	}
+	var err error
+	s.Session, err = served.New(served.Config{
+		Settings: set, Mind: a, Ear: a, Mouth: a, Oddities: s.handle, Logprobs: logprobs,
+		Pace: served.Pace{Think: cfg.Pace.Think, Step: cfg.Pace.Step}, MaxDuration: cfg.MaxDuration,
+		InEvents: inEvents, Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: s.log,
 	})
-	if err != nil {
-		return nil, err
-	}
-	detector.configure(set.turnDetection)
-	s.sound = detector
-	s.wire = wire{end: func(err error) { s.end(err) }, log: s.log, duplicate: faults.DuplicateEvents}
-	s.items = items{wire: &s.wire, rejected: faults.RejectItems}
-	s.player = player{
-		wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle,
-		continuous: cfg.Continuous, format: func() media.Format { return set.format("output") },
-	}
-	s.responder = responder{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player, voice: v,
-		pace: cfg.Pace, faults: faults, conversationID: newID("conv_"),
-		chooser: chooser{script: cfg.Script, items: &s.items, follow: make(map[string]*Reply)},
-		begins:  s.listener.disarmIdle, quiet: s.listener.armIdle,
-	}
-	s.listener = listener{
-		wire: &s.wire, clock: &s.clock, set: set, items: &s.items, player: &s.player,
-		responder: &s.responder, detector: detector,
-		script: cfg.Script, pace: cfg.Pace, faults: faults,
-	}
-	return s, nil
+	return s, err
 }
 
 // setFaults sets the faults of future calls; calls 0 means all of them.
@@ -329,10 +308,10 @@ func (s *Server) setFaults(faults Faults, calls int) {
 }
 
 // newSettings checks the session of a creation; without one, it has the defaults.
-func (s *Server) newSettings(session json.RawMessage) (*settings, *realtime.Error) {
+func (s *Server) newSettings(session json.RawMessage) (*served.Settings, *realtime.Error) {
 	model := defaultModel
 	if session != nil {
-		o, err := read[object](session)
+		o, err := served.Read[object](session)
 		if err != nil {
 			return nil, refuse("invalid_type", "session", "The session is not a JSON object.")
 		}
@@ -348,9 +327,10 @@ func (s *Server) newSettings(session json.RawMessage) (*settings, *realtime.Erro
 		return nil, refuse("model_not_found", "session.model",
 			"The model '%s' does not exist or you do not have access to it.", model)
 	}
-	set := newSettings(model)
+	set := served.NewSettings(model)
+	set.Show("instructions", "You are a simulator. Answer with prepared sentences.")
 	if session == nil {
 		return set, nil
 	}
-	return set, set.update(session)
+	return set, set.Update(session)
 }

@@ -2,10 +2,8 @@ package simulator
 
 import "testing"
 
-// Holds reports whether the session holds its connection or decoder.
-func (s *Session) Holds() bool {
-	return s.wire.peer.Load() != nil || s.listener.detector.decoder != nil
-}
+// Holds reports whether the session holds its connection.
+func (s *Session) Holds() bool { return s.peer.Load() != nil }
 
 // TestWaitSessionAfterMany finds a session by its number among all, although ended ones before it were dropped.
 func TestWaitSessionAfterMany(t *testing.T) {

@@ -1,66 +1,51 @@
 package simulator
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/served"
 )
-
-// openTimeout is how long a call may take to connect.
-const openTimeout = 20 * time.Second
 
 // Reasons why a session ends, as returned by Session.Err.
 var (
-	ErrExpired  = errors.New("session expired")
-	ErrDropped  = errors.New("connection dropped on purpose")
-	ErrHungUp   = errors.New("call hung up")
-	ErrOverload = errors.New("client sent faster than the session works")
-	ErrUnopened = errors.New("data channel did not open")
-	ErrStopped  = errors.New("simulator stopped")
+	ErrExpired = served.ErrExpired
+	ErrDropped = errors.New("connection dropped on purpose")
+	ErrHungUp  = errors.New("call hung up")
+	ErrStopped = errors.New("simulator stopped")
 )
 
-// Session is one call. Its exported methods are safe for concurrent use.
-//
-// It passes what the client sends to its parts: the conversation's items, the responder, which generates answers, the
-// player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with
-// the clock, and all belong to the goroutine of run.
+// Session is one call: what it is, what was said in it, and what goes wrong in it on purpose. Its exported methods are
+// safe for concurrent use, but for Emit and After.
 type Session struct {
-	id          string
-	number      int // among the server's sessions, from 1; the server's mutex guards it
-	began       time.Time
-	log         *slog.Logger
-	maxDuration time.Duration
-	faults      Faults
-	mail        *mailbox
-	received    record
-	done        chan struct{}
-	err         error        // valid when done is closed
-	early       atomic.Int64 // packets before the first session.update; -1 until then
+	*served.Session
 
-	sound     media.Sink // takes the caller's audio
-	wire      wire
-	clock     clock
-	set       *settings
-	items     items
-	player    player
-	responder responder
-	listener  listener
+	id       string
+	number   int // among the server's sessions, from 1; the server's mutex guards it
+	began    time.Time
+	log      *slog.Logger
+	faults   Faults
+	sound    media.Sink                 // takes the caller's audio
+	peer     atomic.Pointer[Connection] // nil once the session has ended
+	received record
+	sent     record
+	done     chan struct{}
+	err      error        // valid when done is closed
+	early    atomic.Int64 // packets before the first session.update; -1 until then
+	played   atomic.Int64 // packets
+	silent   atomic.Bool  // nothing more is sent
 
-	ctx     context.Context
-	end     context.CancelCauseFunc
-	opened  bool
-	pending [][]byte // came before the channel was open
-	updated bool     // a session.update was accepted
-	refused int      // session.updates refused on purpose
-	// inEvents means that sound comes and goes in events.
-	inEvents bool
+	refused, rejected int // updates and items on purpose
+	// items are events about the user's item that come after the assistant's, words those of the transcript of an
+	// utterance that come after the next one's.
+	items, words []realtime.Event
 }
 
 // ID returns the call's id as in Location.
@@ -84,7 +69,7 @@ func (s *Session) Err() error {
 func (s *Session) Received() []Record { return s.received.all() }
 
 // Sent returns every event that was sent, like Received.
-func (s *Session) Sent() []Record { return s.wire.sent.all() }
+func (s *Session) Sent() []Record { return s.sent.all() }
 
 // WaitFor waits for a client event that match accepts, past or future. Errors: the context's,
 // ErrSessionEnded.
@@ -94,11 +79,11 @@ func (s *Session) WaitFor(ctx context.Context, match func(realtime.Event) bool) 
 
 // WaitForSent is WaitFor for the events that the session sends.
 func (s *Session) WaitForSent(ctx context.Context, match func(realtime.Event) bool) (realtime.Event, error) {
-	return s.wire.sent.wait(ctx, match)
+	return s.sent.wait(ctx, match)
 }
 
 // AudioPackets returns how many RTP packets came from the caller.
-func (s *Session) AudioPackets() int64 { return s.listener.detector.packets.Load() }
+func (s *Session) AudioPackets() int64 { return s.Heard() }
 
 // PacketsBeforeUpdate returns how many RTP packets had come from the caller when the first session.update was accepted;
 // if none was, how many have come so far.
@@ -110,131 +95,194 @@ func (s *Session) PacketsBeforeUpdate() int64 {
 }
 
 // PacketsPlayed returns how many RTP packets were sent to the caller.
-func (s *Session) PacketsPlayed() int64 { return s.wire.played.Load() }
-
-// Expire ends the session as at the end of its 60 minutes.
-func (s *Session) Expire() { s.mail.post(s.expire) }
+func (s *Session) PacketsPlayed() int64 { return s.played.Load() }
 
 // Drop ends the session without an event.
-func (s *Session) Drop() { s.mail.post(func() { s.end(ErrDropped) }) }
+func (s *Session) Drop() { s.End(ErrDropped) }
 
 // silence stops sending events and audio; the connection stays.
-func (s *Session) silence() { s.mail.post(func() { s.wire.silent = true }) }
+func (s *Session) silence() { s.silent.Store(true) }
 
 // Inject sends bytes as if they were an event, whatever they are.
-func (s *Session) Inject(raw []byte) { s.mail.post(func() { s.wire.raw(raw) }) }
+func (s *Session) Inject(raw []byte) { s.Do(func() { _ = s.send(context.Background(), raw) }) }
 
-// SimulateSpeech makes the session behave as if the user had spoken and stopped: tests that are not about audio need no
-// audio.
-func (s *Session) SimulateSpeech() { s.mail.post(s.listener.simulateSpeech) }
+// WriteAudio implements media.Sink: it sends a packet to the caller, in addition to what the Script says. It may be
+// called on any goroutine.
+func (s *Session) WriteAudio(packet *media.Packet) error {
+	if peer := s.peer.Load(); peer != nil {
+		return (*peer).WriteAudio(packet)
+	}
+	return media.ErrClosed
+}
 
-// run owns the session until it ends, and joins what it started.
-func (s *Session) run(parent context.Context) {
+// run owns the session until it ends.
+func (s *Session) run(ctx context.Context) {
 	defer close(s.done)
-	s.ctx, s.end = context.WithCancelCause(parent)
-	s.wire.ctx = s.ctx
-	var wg sync.WaitGroup
-	var flow media.Flow
-	flow.Open()
-	peer := *s.wire.peer.Load()
-	wg.Go(func() {
-		if err := peer.Forward(s.ctx, s.sound, &flow); err != nil {
-			s.log.Debug("caller's audio ended", "error", err)
-		}
-	})
-	s.clock.after(openTimeout, func() {
-		if !s.opened {
-			s.end(ErrUnopened)
-		}
-	})
-	s.err = s.loop(peer.Done())
-	s.end(s.err)
+	s.err = s.Run(ctx, line{s})
+	peer := *s.peer.Load()
 	if k, ok := peer.(*socket); ok {
 		k.expired, k.dropped = errors.Is(s.err, ErrExpired), errors.Is(s.err, ErrDropped)
 	}
 	if err := peer.Close(); err != nil {
 		s.log.Warn("peer did not close", "error", err)
 	}
-	wg.Wait()
-	// Ended sessions are kept, but not what takes most of their memory.
-	s.wire.peer.Store(nil)
-	s.listener.detector.decoder = nil
+	s.peer.Store(nil) // ended sessions are kept
 	s.received.end()
-	s.wire.sent.end()
+	s.sent.end()
 	s.log.Info("session ended", "reason", s.err)
 }
 
-// loop handles messages, timers and playback, and returns why it ended. gone is closed when the peer has ended.
-func (s *Session) loop(gone <-chan struct{}) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		timer.Reset(s.untilNext(time.Now()))
-		select {
-		case <-s.ctx.Done():
-			return context.Cause(s.ctx)
-		case <-gone:
-			return media.ErrClosed
-		case <-s.mail.ready:
-			work, overflow := s.mail.take()
-			for _, f := range work {
-				if s.ctx.Err() != nil {
-					break
-				}
-				f()
+// open starts the session, and what will go wrong in it by the clock.
+func (s *Session) open() {
+	s.Open()
+	s.Do(func() {
+		for _, fault := range []struct {
+			after Duration
+			do    func()
+		}{{s.faults.ExpireAfter, s.Expire}, {s.faults.DropAfter, s.Drop}, {s.faults.SilenceAfter, s.silence}} {
+			if fault.after > 0 {
+				s.After(time.Duration(fault.after), fault.do)
 			}
-			if overflow {
-				s.end(ErrOverload)
-			}
-		case <-timer.C:
 		}
-		s.fire(time.Now())
-	}
+	})
 }
 
-func (s *Session) expire() {
-	s.wire.emit(object{"type": realtime.TypeError, "error": realtime.Error{
-		Type: "invalid_request_error", Code: "session_expired",
-		Message: fmt.Sprintf("Your session hit the maximum duration of %d minutes.", int(s.maxDuration.Minutes())),
-	}})
-	s.end(ErrExpired)
+// handle records an event of the client, and refuses some on purpose.
+func (s *Session) handle(e realtime.Event, handle func() *realtime.Error) (refusal *realtime.Error) {
+	number := s.received.add(e)
+	switch {
+	case e.Type == realtime.TypeSessionUpdate && s.refused < s.faults.RejectSessionUpdate:
+		s.refused++
+		refusal = refuse("invalid_value", "session", "The update was refused on purpose.")
+	case e.Type == realtime.TypeItemCreate && s.rejected < s.faults.RejectItems:
+		s.rejected++
+		refusal = refuse("invalid_value", "item", "The item was refused on purpose.")
+	default:
+		refusal = handle()
+	}
+	if refusal != nil {
+		s.received.refuse(number, refusal.Code)
+	}
+	return refusal
 }
 
-// untilNext returns the time until a timer or a frame is due.
-func (s *Session) untilNext(now time.Time) time.Duration {
-	next := s.clock.next(now)
-	if s.player.ticking() {
-		next = min(next, s.player.next.Sub(now))
-	}
-	return max(0, next)
+// line is the connection as the session sees it: the faults are between it and the client.
+type line struct{ *Session }
+
+func (l line) Done() <-chan struct{} { return (*l.peer.Load()).Done() }
+
+func (l line) Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error {
+	return (*l.peer.Load()).Forward(ctx, cmp.Or(l.sound, dst), flow)
 }
 
-// fire does what is due.
-func (s *Session) fire(now time.Time) {
-	for s.ctx.Err() == nil && s.clock.fire(now) {
+func (l line) WriteAudio(packet *media.Packet) error {
+	if l.silent.Load() {
+		return nil
 	}
-	for s.ctx.Err() == nil && s.player.ticking() && !s.player.next.After(now) {
-		s.player.frame()
-	}
+	l.played.Add(1)
+	return l.Session.WriteAudio(packet)
 }
 
-// bySocket makes the session one whose sound comes and goes in events.
-func (s *Session) bySocket() {
-	s.inEvents = true
-	s.player.ahead, s.listener.inEvents = true, true
+// duplicated are the events that the fault DuplicateEvents sends twice.
+var duplicated = map[string]bool{
+	realtime.TypeItemAdded: true, realtime.TypeItemDone: true, realtime.TypeInputCommitted: true,
+	realtime.TypeOutputItemDone: true, realtime.TypeTranscriptionCompleted: true, realtime.TypeResponseDone: true,
 }
 
-// Do makes the session's goroutine run f soon, unless the session has ended. Only such functions may call Emit.
-func (s *Session) Do(f func()) { s.mail.post(f) }
-
-// Emit sends one event, to which it adds an id.
-func (s *Session) Emit(event map[string]any) { s.wire.emit(event) }
-
-// WriteAudio implements media.Sink: it sends a packet to the caller, in addition to what the Script says. It may be
-// called on any goroutine.
-func (s *Session) WriteAudio(packet *media.Packet) error {
-	if peer := s.wire.peer.Load(); peer != nil {
-		return (*peer).WriteAudio(packet)
+func (l line) Send(ctx context.Context, data []byte) error {
+	e, _ := realtime.Decode(data) // the session's own
+	switch e.Type {
+	case realtime.TypeSessionUpdated:
+		l.early.CompareAndSwap(-1, l.Heard())
+		if l.faults.MuteUpdates {
+			return nil
+		}
+	case realtime.TypeResponseCreated:
+		l.injectOddities(ctx)
+	case realtime.TypeItemAdded, realtime.TypeItemDone:
+		if l.faults.ItemsOutOfOrder && bytes.Contains(e.Item, []byte(`"`+realtime.ContentInputAudio+`"`)) {
+			l.items = append(l.items, e)
+			return nil
+		}
+	case realtime.TypeTranscriptionDelta, realtime.TypeTranscriptionCompleted:
+		switch l.faults.Transcripts {
+		case TranscriptNever:
+			return nil
+		case TranscriptReversed:
+			if len(l.words) == 0 || l.words[0].ItemID == e.ItemID {
+				l.words = append(l.words, e)
+				return nil
+			}
+		}
 	}
-	return media.ErrClosed
+	err := l.twice(ctx, e)
+	switch e.Type {
+	case realtime.TypeSessionCreated:
+		if l.faults.ConversationEvent {
+			err = errors.Join(err, l.sendOwn(ctx, object{
+				"type":         realtime.TypeConversationCreated,
+				"conversation": object{"id": l.Conversation(), "object": "realtime.conversation"},
+			}))
+		}
+	case realtime.TypeItemAdded, realtime.TypeResponseDone:
+		err = errors.Join(err, l.twice(ctx, l.items...))
+		l.items = nil
+	case realtime.TypeTranscriptionCompleted:
+		err = errors.Join(err, l.twice(ctx, l.words...))
+		l.words = nil
+	}
+	return err
+}
+
+// twice sends events, some of them twice.
+func (l line) twice(ctx context.Context, events ...realtime.Event) (err error) {
+	for _, e := range events {
+		err = errors.Join(err, l.send(ctx, e.Raw))
+		if l.faults.DuplicateEvents && duplicated[e.Type] {
+			err = errors.Join(err, l.send(ctx, e.Raw))
+		}
+	}
+	return err
+}
+
+// send records what is sent, first: whoever waits for an event that was sent may at once check what the client made of
+// it.
+func (s *Session) send(ctx context.Context, data []byte) error {
+	peer := s.peer.Load()
+	if s.silent.Load() || peer == nil {
+		return nil
+	}
+	if e, err := realtime.Decode(data); err == nil {
+		s.sent.add(e)
+	} else {
+		s.sent.add(realtime.Event{Raw: data})
+	}
+	return (*peer).Send(ctx, data)
+}
+
+// sendOwn sends an event that is not the session's.
+func (l line) sendOwn(ctx context.Context, o object) error {
+	o["event_id"] = newID("event_")
+	return l.send(ctx, realtime.Encode(o))
+}
+
+// injectOddities sends the events that the faults ask for before a response.
+func (l line) injectOddities(ctx context.Context) {
+	if l.faults.InjectUnknown {
+		_ = l.sendOwn(ctx, object{ // a connection that is gone says so
+			"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}},
+		})
+	}
+	if !l.faults.InjectMalformed {
+		return
+	}
+	for _, raw := range []string{
+		`this is not JSON`, `[]`, `{"event_id":"event_no_type"}`, `{"type":7}`,
+		`{"type":"conversation.item.added","event_id":"event_bad_item","item":"no object"}`,
+		`{"type":"response.done","event_id":"event_bad_response","response":[1,2]}`,
+		`{"type":"conversation.item.done","event_id":"event_null_item","item":null}`,
+		`{"type":"error","error":{"code":null,"message":null}}`,
+	} {
+		_ = l.send(ctx, []byte(raw))
+	}
 }

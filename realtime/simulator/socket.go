@@ -2,13 +2,17 @@ package simulator
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/served"
 )
 
 const (
@@ -20,11 +24,7 @@ const (
 
 // Connection carries a session: a *rtc.Peer, or a socket.
 type Connection interface {
-	media.Sink
-	Send(ctx context.Context, data []byte) error
-	// Forward passes the caller's sound to dst until the connection ends.
-	Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error
-	Done() <-chan struct{}
+	served.Connection
 	Close() error
 }
 
@@ -83,4 +83,27 @@ func (k *socket) read(take func(data []byte), log *slog.Logger) {
 		}
 		take(data)
 	}
+}
+
+// object is a JSON object that is being read or written.
+type object = map[string]any
+
+// newID and refuse make ids and the errors that answer clients.
+var (
+	newID  = served.NewID
+	refuse = realtime.Refuse
+)
+
+func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	raw, _ := json.Marshal(e) // made of strings
+	body, _ := served.Read[object](raw)
+	delete(body, "event_id")                             // there is no event
+	_ = json.NewEncoder(w).Encode(object{"error": body}) // the client may be gone
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(v) // the client may be gone
 }

@@ -5,17 +5,12 @@ import (
 	"hash/fnv"
 	"strings"
 	"sync"
-	"time"
 )
 
 //go:generate ./gen.sh
 
-const (
-	frameLength = 20 * time.Millisecond
-	frameMS     = 20
-	// wordFrames is how long a word takes in a text that has no clip: 320 ms.
-	wordFrames = 16
-)
+// wordFrames is how long a word takes in a text that has no clip: 320 ms.
+const wordFrames = 16
 
 //go:embed clips/clips.txt clips/*.ogg
 var clipFiles embed.FS
@@ -50,11 +45,11 @@ var loadVoice = sync.OnceValue(func() *voice {
 func UserSpeech() [][]byte { return oggPackets(userSpeech) }
 
 // Speech returns how the simulator says a text, as UserSpeech returns a question.
-func Speech(text string) [][]byte { return loadVoice().say(text) }
+func Speech(text string) [][]byte { return loadVoice().Speak(text) }
 
-// say returns the frames that speak the text: the clips of sentences that have one, and the sound
+// Speak returns the frames that speak the text: the clips of sentences that have one, and the sound
 // of another clip for all others.
-func (v *voice) say(text string) [][]byte {
+func (v *voice) Speak(text string) [][]byte {
 	var frames [][]byte
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
 		if c, ok := v.prefix(rest); ok {
@@ -95,9 +90,6 @@ func (v *voice) placeholder(sentence string) [][]byte {
 	}
 	return frames[:want]
 }
-
-// frameSamples is the length of a packet of our clips: 20 ms at 48 kHz.
-const frameSamples = 960
 
 // oggPackets returns the Opus packets of an Ogg file (RFC 3533, RFC 7845) without the two header packets. It is for our
 // own clips only, and checks nothing.

@@ -1,29 +1,33 @@
-package simulator
+package served
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
 )
 
+// Pace is how fast a session thinks.
+type Pace struct {
+	Think time.Duration // from the turn's end to the first output
+	Step  time.Duration // between two deltas
+}
+
 // responder generates responses: one at a time in the conversation, and beside it any number outside it.
 type responder struct {
-	wire    *wire
-	clock   *clock
-	set     *settings
-	items   *items
-	player  *player
-	chooser chooser
-	voice   *voice
-	pace    Pace
-	faults  Faults
+	wire   *wire
+	loop   *Loop
+	set    *Settings
+	items  *items
+	player *player
+	mind   Mind
+	mouth  Mouth
+	pace   Pace
 
 	conversationID string
 	active         *response   // in the conversation; nil if there is none
 	asides         []*response // outside it
-	failed         int         // responses that failed on purpose
 	begins         func()      // called when a response in the conversation begins
 	quiet          func()      // called when one is done and no audio is playing
 }
@@ -40,7 +44,7 @@ func (g *responder) generates(response string) bool {
 }
 
 // request answers response.create.
-func (g *responder) request(params object, context []*item) *realtime.Error {
+func (g *responder) request(params object, context []*Item) *realtime.Error {
 	if g.active != nil && params["conversation"] != "none" {
 		return activeResponse(g.active.id)
 	}
@@ -50,11 +54,12 @@ func (g *responder) request(params object, context []*item) *realtime.Error {
 
 // start begins a response; params are the overrides of response.create, context the items that it sees in place of the
 // conversation, nil if it sees that.
-func (g *responder) start(params object, context []*item) {
+func (g *responder) start(params object, context []*Item) {
 	r := &response{
-		id: newID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
+		id: NewID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
 		audio: responseAudio(g.set, params), maxTokens: g.set.value("max_output_tokens"), metadata: params["metadata"],
 		aside: params["conversation"] == "none", tools: g.set.tools, choice: g.set.choice, context: context,
+		instructions: g.set.value("instructions"),
 	}
 	if n, ok := params["max_output_tokens"]; ok {
 		r.maxTokens = n
@@ -65,10 +70,8 @@ func (g *responder) start(params object, context []*item) {
 	if t, ok := params["tools"]; ok {
 		r.tools = readTools(t)
 	}
-	if text, ok := params["instructions"].(string); ok {
-		if m := order.FindStringSubmatch(text); m != nil {
-			r.ordered = m[1]
-		}
+	if text, ok := params["instructions"]; ok {
+		r.instructions = text
 	}
 	if c, ok := params["tool_choice"]; ok {
 		r.choice = c
@@ -79,10 +82,9 @@ func (g *responder) start(params object, context []*item) {
 		g.begins()
 		g.active = r
 	}
-	g.injectOddities()
 	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
 	g.emitRateLimits()
-	g.clock.after(g.pace.Think, func() {
+	g.loop.After(g.pace.Think, func() {
 		if r.ended() {
 			return
 		}
@@ -98,32 +100,21 @@ func (g *responder) emitRateLimits() {
 	}})
 }
 
-// plan asks the script what to say and turns it into steps.
+// plan asks the Mind what to say and turns it into steps.
 func (g *responder) plan(r *response) {
-	if g.failed < g.faults.FailResponses {
-		g.failed++
-		r.steps = []func(){func() {
-			r.status = realtime.ResponseFailed
-			r.err = &realtime.Error{
-				Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose.",
-			}
-			g.finish(r)
-		}}
-		return
+	answer := g.mind.Answer(r.request(g.items.items))
+	if len(answer.Say) > 0 {
+		g.planMessage(r, answer.Say, answer.Incomplete)
 	}
-	answer := g.chooser.choose(r)
-	say, cut := r.limited(answer.say)
-	if say != "" {
-		g.planMessage(r, say, cut)
-	}
-	for _, c := range answer.calls {
-		if !cut {
-			g.planCall(r, c, answer.reply)
-		}
+	for _, c := range answer.Calls {
+		g.planCall(r, c)
 	}
 	r.steps = append(r.steps, func() {
 		r.status = realtime.ResponseCompleted
-		if cut {
+		switch {
+		case answer.Failed != nil:
+			r.status, r.err = realtime.ResponseFailed, answer.Failed
+		case answer.Incomplete:
 			r.status, r.reason = realtime.ResponseIncomplete, "max_output_tokens"
 		}
 		g.finish(r)
@@ -139,13 +130,13 @@ func (g *responder) step(r *response) {
 	r.steps = r.steps[1:]
 	f()
 	if !r.ended() {
-		g.clock.after(g.pace.Step, func() { g.step(r) })
+		g.loop.After(g.pace.Step, func() { g.step(r) })
 	}
 }
 
 // addItem announces a new output item, empty and in progress.
-func (g *responder) addItem(r *response, it *item) {
-	it.status = "in_progress"
+func (g *responder) addItem(r *response, it *Item) {
+	it.Status = "in_progress"
 	r.items = append(r.items, it)
 	r.open, r.openPart, r.generated = it, false, ""
 	g.emitOutputItem(realtime.TypeOutputItemAdded, r, it)
@@ -155,7 +146,7 @@ func (g *responder) addItem(r *response, it *item) {
 	}
 }
 
-func (g *responder) emitOutputItem(kind string, r *response, it *item) {
+func (g *responder) emitOutputItem(kind string, r *response, it *Item) {
 	o := r.where(kind, it)
 	delete(o, "item_id")
 	o["item"] = it.shown()
@@ -165,7 +156,7 @@ func (g *responder) emitOutputItem(kind string, r *response, it *item) {
 // doneItem closes the open item.
 func (g *responder) doneItem(r *response, status string) {
 	it := r.open
-	it.status = status
+	it.Status = status
 	r.open = nil
 	g.emitOutputItem(realtime.TypeOutputItemDone, r, it)
 	if !r.aside {
@@ -174,8 +165,9 @@ func (g *responder) doneItem(r *response, status string) {
 }
 
 // planMessage makes the steps of a message: spoken, or written in a text session. cut means that it lacks its end.
-func (g *responder) planMessage(r *response, text string, cut bool) {
-	it := &item{id: newID("item_"), kind: realtime.ItemMessage, role: "assistant"}
+func (g *responder) planMessage(r *response, pieces []string, cut bool) {
+	text := strings.Join(pieces, "")
+	it := &Item{ID: NewID("item_"), Type: realtime.ItemMessage, Role: "assistant"}
 	var spoken *utterance
 	part, delta := "audio", realtime.TypeAudioTranscriptDelta
 	if r.modality == "text" {
@@ -192,7 +184,7 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 		g.wire.emit(o)
 		r.openPart, r.whole = true, text
 		if part == "audio" && !r.aside {
-			spoken = &utterance{response: r.id, item: it, frames: g.voice.say(text)}
+			spoken = &utterance{response: r.id, item: it, frames: g.mouth.Speak(text)}
 			r.frames = len(spoken.frames)
 			if !g.player.ahead {
 				it.audioMS = int64(r.frames) * frameMS
@@ -200,7 +192,7 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 			}
 		}
 	})
-	for _, chunk := range chunks(text) {
+	for _, chunk := range pieces {
 		r.steps = append(r.steps, func() {
 			r.generated += chunk
 			o := r.whereContent(delta, it)
@@ -225,16 +217,16 @@ func (g *responder) planMessage(r *response, text string, cut bool) {
 // closePart sends the done events of the open message's content, with what was generated so far.
 func (g *responder) closePart(r *response) {
 	it, text := r.open, r.generated
-	it.words = text
+	it.Words = text
 	part := object{"type": "audio", "transcript": text}
 	if r.modality == "text" {
-		it.content = []object{{"type": realtime.ContentOutputText, "text": text}}
+		it.Content = []object{{"type": realtime.ContentOutputText, "text": text}}
 		part = object{"type": "text", "text": text}
 		o := r.whereContent(realtime.TypeOutputTextDone, it)
 		o["text"] = text
 		g.wire.emit(o)
 	} else {
-		it.content = []object{{"type": realtime.ContentOutputAudio, "transcript": text}}
+		it.Content = []object{{"type": realtime.ContentOutputAudio, "transcript": text}}
 		g.wire.emit(r.whereContent(realtime.TypeOutputAudioDone, it))
 		o := r.whereContent(realtime.TypeAudioTranscriptDone, it)
 		o["transcript"] = text
@@ -247,29 +239,24 @@ func (g *responder) closePart(r *response) {
 }
 
 // planCall makes the steps of a function call.
-func (g *responder) planCall(r *response, c chosenCall, reply *Reply) {
-	arguments := c.arguments
-	if g.faults.BadArguments {
-		arguments = arguments[:len(arguments)/2]
-	}
-	it := &item{id: newID("item_"), kind: realtime.ItemFunctionCall, callID: newID("call_"), name: c.name}
+func (g *responder) planCall(r *response, c Call) {
+	it := &Item{ID: NewID("item_"), Type: realtime.ItemFunctionCall, CallID: c.ID, Name: c.Name}
 	r.steps = append(r.steps, func() {
 		g.addItem(r, it)
-		r.whole = arguments
+		r.whole = c.Arguments
 	})
-	for part := range strings.SplitSeq(arguments, ",") {
+	for part := range strings.SplitSeq(c.Arguments, ",") {
 		r.steps = append(r.steps, func() {
 			if r.generated != "" {
 				part = "," + part
 			}
 			r.generated += part
 			o := r.where(realtime.TypeFunctionArgumentsDelta, it)
-			o["call_id"], o["delta"] = it.callID, part
+			o["call_id"], o["delta"] = it.CallID, part
 			g.wire.emit(o)
 		})
 	}
 	r.steps = append(r.steps, func() {
-		g.chooser.follow[it.callID] = reply
 		g.closeCall(r)
 		g.doneItem(r, "completed")
 	})
@@ -277,9 +264,9 @@ func (g *responder) planCall(r *response, c chosenCall, reply *Reply) {
 
 func (g *responder) closeCall(r *response) {
 	it := r.open
-	it.arguments = r.generated
+	it.Arguments = r.generated
 	o := r.where(realtime.TypeFunctionArgumentsDone, it)
-	o["call_id"], o["name"], o["arguments"] = it.callID, it.name, it.arguments
+	o["call_id"], o["name"], o["arguments"] = it.CallID, it.Name, it.Arguments
 	g.wire.emit(o)
 }
 
@@ -300,7 +287,7 @@ func (g *responder) cancelByClient(id string) *realtime.Error {
 func (g *responder) cancel(r *response, reason string) {
 	r.status, r.reason = realtime.ResponseCancelled, reason
 	if it := r.open; it != nil {
-		if it.kind == realtime.ItemFunctionCall {
+		if it.Type == realtime.ItemFunctionCall {
 			g.closeCall(r)
 		} else if r.openPart {
 			g.limitAudio(r)
@@ -339,11 +326,11 @@ func (g *responder) finish(r *response) {
 // usage estimates tokens: four characters each for text, 20 per second of audio.
 func (g *responder) usage(r *response) object {
 	var inText, inAudio, outText, outAudio int
-	text := func(it *item) int { return (len(it.words)+len(it.arguments)+len(it.output))/4 + 4 }
+	text := func(it *Item) int { return (len(it.Words)+len(it.Arguments)+len(it.Output))/4 + 4 }
 	for _, it := range r.seen(g.items.items) {
 		switch {
 		case slices.Contains(r.items, it):
-		case it.spoken:
+		case it.Spoken:
 			inAudio += 40
 		default:
 			inText += text(it)
@@ -364,44 +351,4 @@ func (g *responder) usage(r *response) object {
 		},
 		"output_token_details": object{"text_tokens": outText, "audio_tokens": outAudio},
 	}
-}
-
-// injectOddities sends the events that the faults ask for before a response.
-func (g *responder) injectOddities() {
-	if g.faults.InjectUnknown {
-		g.wire.emit(object{
-			"type": "response.hologram.delta", "response_id": newID("resp_"), "frames": []any{1, object{"a": nil}},
-		})
-	}
-	if !g.faults.InjectMalformed {
-		return
-	}
-	for _, raw := range []string{
-		`this is not JSON`, `[]`, `{"event_id":"event_no_type"}`, `{"type":7}`,
-		`{"type":"conversation.item.added","event_id":"event_bad_item","item":"no object"}`,
-		`{"type":"response.done","event_id":"event_bad_response","response":[1,2]}`,
-		`{"type":"conversation.item.done","event_id":"event_null_item","item":null}`,
-		`{"type":"error","error":{"code":null,"message":null}}`,
-	} {
-		g.wire.raw(json.RawMessage(raw))
-	}
-}
-
-// chunks cuts a text into pieces of about three words; together they are the text.
-func chunks(text string) []string {
-	var out []string
-	start, words := 0, 0
-	for i, r := range text {
-		if r != ' ' {
-			continue
-		}
-		if words++; words == 3 {
-			out = append(out, text[start:i])
-			start, words = i, 0
-		}
-	}
-	if start < len(text) {
-		out = append(out, text[start:])
-	}
-	return out
 }

@@ -1,4 +1,4 @@
-package simulator
+package served
 
 import "voicebridge/realtime"
 
@@ -6,17 +6,11 @@ import "voicebridge/realtime"
 type items struct {
 	conversation
 
-	wire     *wire
-	rejected int // how many future creations are rejected on purpose
+	wire *wire
 }
 
 func (l *items) create(e realtime.Event, o object) *realtime.Error {
-	raw := o["item"].(object)
-	if l.rejected > 0 {
-		l.rejected--
-		return refuse("invalid_value", "item", "The item was refused on purpose.")
-	}
-	it, err := l.newItem("item", raw)
+	it, err := l.newItem("item", o["item"].(object))
 	if err == nil {
 		err = l.insert(it, e.PreviousItemID)
 	}
@@ -29,8 +23,8 @@ func (l *items) create(e realtime.Event, o object) *realtime.Error {
 }
 
 // announce sends an item with its actual predecessor.
-func (l *items) announce(kind string, it *item) {
-	l.wire.emit(object{"type": kind, "previous_item_id": l.previous(it.id), "item": it.shown()})
+func (l *items) announce(kind string, it *Item) {
+	l.wire.emit(object{"type": kind, "previous_item_id": l.previous(it.ID), "item": it.shown()})
 }
 
 func (l *items) retrieve(id string) *realtime.Error {
@@ -69,12 +63,12 @@ func (l *items) truncate(e realtime.Event) *realtime.Error {
 }
 
 // truncated cuts an item's audio and deletes its transcript, as the API does.
-func (l *items) truncated(it *item, audioEndMS int64) {
+func (l *items) truncated(it *Item, audioEndMS int64) {
 	it.audioMS = audioEndMS
-	if len(it.content) > 0 {
-		it.content = []object{{"type": realtime.ContentOutputAudio}}
+	if len(it.Content) > 0 {
+		it.Content = []object{{"type": realtime.ContentOutputAudio}}
 	}
 	l.wire.emit(object{
-		"type": realtime.TypeItemTruncated, "item_id": it.id, "content_index": 0, "audio_end_ms": audioEndMS,
+		"type": realtime.TypeItemTruncated, "item_id": it.ID, "content_index": 0, "audio_end_ms": audioEndMS,
 	})
 }

@@ -1,4 +1,4 @@
-package simulator
+package served
 
 import (
 	"cmp"
@@ -16,18 +16,21 @@ func (s *Session) receive(raw []byte) {
 	if err != nil {
 		e = realtime.Event{Raw: raw}
 	}
-	number := s.received.add(e)
-	refusal := s.handle(e, err)
-	if refusal == nil {
-		return
+	handle := func() *realtime.Error { return s.handle(e, err) }
+	var refusal *realtime.Error
+	if s.cfg.Oddities != nil {
+		refusal = s.cfg.Oddities(e, handle)
+	} else {
+		refusal = handle()
 	}
-	refusal.EventID = e.EventID
-	s.received.refuse(number, refusal.Code)
-	s.wire.refuse(refusal)
+	if refusal != nil {
+		refusal.EventID = e.EventID
+		s.wire.refuse(refusal)
+	}
 }
 
 func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
-	o, err := read[object](e.Raw)
+	o, err := Read[object](e.Raw)
 	if decodeErr = cmp.Or(decodeErr, err); decodeErr != nil && !errors.Is(decodeErr, realtime.ErrNoType) {
 		return refuse("invalid_event", "", "The event could not be parsed: %v.", decodeErr)
 	}
@@ -55,12 +58,12 @@ func (s *Session) act(e realtime.Event, o object) *realtime.Error {
 	case realtime.TypeResponseCancel:
 		return s.responder.cancelByClient(e.ResponseID)
 	case realtime.TypeOutputBufferClear:
-		if s.inEvents {
+		if s.cfg.InEvents {
 			return refuse("invalid_value", "type", "The event '%s' is for WebRTC and SIP connections only.", e.Type)
 		}
 		s.player.clear()
 	case realtime.TypeInputAppend:
-		if s.inEvents {
+		if s.cfg.InEvents {
 			return s.append(o["audio"])
 		}
 		return refuse("invalid_value", "type", "Audio comes by RTP on a WebRTC connection, not by '%s'.", e.Type)
@@ -84,22 +87,11 @@ func (s *Session) createResponse(params object) *realtime.Error {
 }
 
 func (s *Session) updateSession(session json.RawMessage) *realtime.Error {
-	if s.refused < s.faults.RejectSessionUpdate {
-		s.refused++
-		return refuse("invalid_value", "session", "The update was refused on purpose.")
-	}
-	if err := s.set.update(session, s.locks()...); err != nil {
+	if err := s.set.Update(session, s.locks()...); err != nil {
 		return err
-	}
-	if !s.updated {
-		s.updated = true
-		s.early.Store(s.AudioPackets())
 	}
 	if realtime.Member(session, "audio", "input", "turn_detection") != nil {
 		s.listener.configure()
-	}
-	if s.faults.MuteUpdates {
-		return nil
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
 	return nil
@@ -117,33 +109,24 @@ func (s *Session) locks() []realtime.Lock {
 	return locks
 }
 
-// open starts the session when it is connected.
+// Open starts the session when it is connected.
+func (s *Session) Open() { s.Do(s.open) }
+
 func (s *Session) open() {
 	s.opened = true
 	if s.player.continuous {
 		s.player.resume(time.Now())
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
-	if s.faults.ConversationEvent {
-		s.wire.emit(object{"type": realtime.TypeConversationCreated, "conversation": object{
-			"id": s.responder.conversationID, "object": "realtime.conversation",
-		}})
-	}
-	s.clock.after(s.maxDuration, s.expire)
-	if d := s.faults.ExpireAfter; d > 0 {
-		s.clock.after(time.Duration(d), s.expire)
-	}
-	if d := s.faults.DropAfter; d > 0 {
-		s.clock.after(time.Duration(d), func() { s.end(ErrDropped) })
-	}
-	if d := s.faults.SilenceAfter; d > 0 {
-		s.clock.after(time.Duration(d), func() { s.wire.silent = true })
-	}
+	s.After(s.cfg.MaxDuration, s.expire)
 	for _, raw := range s.pending {
 		s.receive(raw)
 	}
 	s.pending = nil
 }
+
+// Message takes an event of the client, and keeps it.
+func (s *Session) Message(raw []byte) { s.Do(func() { s.message(raw) }) }
 
 func (s *Session) message(raw []byte) {
 	if !s.opened {

@@ -1,4 +1,4 @@
-package simulator
+package served
 
 import (
 	"encoding/base64"
@@ -13,7 +13,7 @@ import (
 // utterance is the audio of one assistant item.
 type utterance struct {
 	response string
-	item     *item
+	item     *Item
 	frames   [][]byte
 	pos      int
 }
@@ -57,7 +57,6 @@ func (p *player) say(u *utterance, frames int, where object) {
 			sound = format.Encoding.Append(sound, samples)
 			p.sequence, p.timestamp = p.sequence+1, p.timestamp+frameSamples
 			u.pos++
-			p.wire.played.Add(1)
 		}
 		event := maps.Clone(where)
 		event["delta"] = base64.StdEncoding.EncodeToString(sound)
@@ -73,6 +72,20 @@ func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 
 // ticking reports whether a frame is due every 20 ms.
 func (p *player) ticking() bool { return p.active() || p.continuous && !p.next.IsZero() }
+
+// due returns when the next frame is, zero if none is.
+func (p *player) due() time.Time {
+	if p.ticking() {
+		return p.next
+	}
+	return time.Time{}
+}
+
+const (
+	frameLength  = media.FrameTime
+	frameMS      = int64(frameLength / time.Millisecond)
+	frameSamples = media.FrameStep
+)
 
 // silentFrame is 20 ms of silence in Opus.
 var silentFrame = []byte{0xf8, 0xff, 0xfe}
@@ -188,7 +201,7 @@ func (p *player) clear() {
 }
 
 // limit cuts the audio of an item to what was generated.
-func (p *player) limit(it *item, frames int) {
+func (p *player) limit(it *Item, frames int) {
 	for _, u := range p.queue {
 		if u.item == it {
 			u.frames = u.frames[:max(u.pos, min(frames, len(u.frames)))]

@@ -1,9 +1,8 @@
-package simulator
+package served
 
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"voicebridge/realtime"
 )
@@ -16,22 +15,21 @@ type response struct {
 	modality string
 	audio    object
 	// maxTokens is a number or inf.
-	maxTokens any
-	metadata  any
-	tools     []tool
-	choice    any
-	// ordered is what its own instructions tell it to say, empty for nothing.
-	ordered string
-	context []*item // what it sees in place of the conversation; nil if it sees that
+	maxTokens    any
+	metadata     any
+	tools        []Tool
+	choice       any
+	instructions any
+	context      []*Item // what it sees in place of the conversation; nil if it sees that
 
-	items  []*item
+	items  []*Item
 	status string
 	reason string
 	err    *realtime.Error
 	steps  []func()
 
 	// open is the item being generated, nil between items.
-	open      *item
+	open      *Item
 	openPart  bool   // its content part was announced and is not done
 	generated string // its text or arguments so far
 	frames    int    // of audio for the whole item
@@ -42,7 +40,7 @@ type response struct {
 func (r *response) ended() bool { return r.status != realtime.ResponseInProgress }
 
 // seen returns the items that the response sees.
-func (r *response) seen(conversation []*item) []*item {
+func (r *response) seen(conversation []*Item) []*Item {
 	if r.context != nil {
 		return r.context
 	}
@@ -50,28 +48,26 @@ func (r *response) seen(conversation []*item) []*item {
 }
 
 // responseAudio returns how a response speaks: as the session, but for the overrides of response.create.
-func responseAudio(set *settings, params object) object {
+func responseAudio(set *Settings, params object) object {
 	output := object{}
 	for _, name := range []string{"format", "voice"} {
 		output[name] = set.value("audio.output." + name)
-		if own, ok := lookup(params, "audio", "output", name); ok {
+		if own, ok := Lookup(params, "audio", "output", name); ok {
 			output[name] = own
 		}
 	}
 	return object{"output": output}
 }
 
-// limited cuts a text after max_output_tokens, at four characters each. cut means that something is missing.
-func (r *response) limited(text string) (limited string, cut bool) {
-	n, ok := r.maxTokens.(json.Number)
-	if !ok {
-		return text, false
+// request returns what the Mind makes it from.
+func (r *response) request(conversation []*Item) *Request {
+	q := &Request{Items: r.seen(conversation), Tools: r.tools, Choice: r.choice}
+	q.Instructions, _ = r.instructions.(string)
+	if n, ok := r.maxTokens.(json.Number); ok {
+		tokens, _ := n.Float64() // it was checked
+		q.MaxTokens = int(tokens)
 	}
-	tokens, _ := n.Float64() // it was checked
-	if len(text) <= 4*int(tokens) {
-		return text, false
-	}
-	return strings.ToValidUTF8(text[:4*int(tokens)], ""), true
+	return q
 }
 
 func (r *response) shown(convID string) object {
@@ -103,11 +99,11 @@ func (r *response) shown(convID string) object {
 }
 
 // where returns an event about an item, with its place in the response.
-func (r *response) where(kind string, it *item) object {
-	return object{"type": kind, "response_id": r.id, "item_id": it.id, "output_index": slices.Index(r.items, it)}
+func (r *response) where(kind string, it *Item) object {
+	return object{"type": kind, "response_id": r.id, "item_id": it.ID, "output_index": slices.Index(r.items, it)}
 }
 
-func (r *response) whereContent(kind string, it *item) object {
+func (r *response) whereContent(kind string, it *Item) object {
 	o := r.where(kind, it)
 	o["content_index"] = 0
 	return o

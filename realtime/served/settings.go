@@ -1,4 +1,4 @@
-package simulator
+package served
 
 import (
 	"encoding/json"
@@ -12,32 +12,32 @@ import (
 	"voicebridge/realtime/pcm"
 )
 
-// settings is the effective configuration of a session: all of it as shown, and the parts that the simulator acts on.
-type settings struct {
+// Settings is the effective configuration of a session: all of it as shown, and the parts that the session acts on.
+type Settings struct {
 	shown realtime.Settings
 
 	modality      string // audio or text
 	transcribe    bool
 	logprobs      bool           // with transcriptions
-	turnDetection *turnDetection // nil: push to talk
-	tools         []tool
+	turnDetection *TurnDetection // nil: push to talk
+	tools         []Tool
 	choice        any // tool_choice
 }
 
-// turnDetection is the turn detection in force.
-type turnDetection struct {
-	threshold float64
-	prefixMS  int64
-	silenceMS int64
-	idleMS    int64
-	create    bool
-	interrupt bool
+// TurnDetection is the turn detection in force. Its lengths are in ms.
+type TurnDetection struct {
+	Threshold float64 // from 0 to 1
+	Prefix    int64   // of sound before speech that belongs to it
+	Silence   int64   // that ends a turn
+
+	idle              int64
+	create, interrupt bool
 }
 
-// tool is a declared function.
-type tool struct {
-	name       string
-	parameters object
+// Tool is a declared function.
+type Tool struct {
+	Name       string
+	Parameters map[string]any // a JSON schema
 }
 
 const (
@@ -45,39 +45,43 @@ const (
 	voicePath = "audio.output.voice"
 )
 
-func newSettings(model string) *settings {
+// NewSettings returns the defaults of a session with a model.
+func NewSettings(model string) *Settings {
 	pcm := object{"type": "audio/pcm", "rate": 24000}
-	s := &settings{shown: realtime.Settings{}}
+	s := &Settings{shown: realtime.Settings{}}
 	for path, value := range map[string]any{
-		"type": "realtime", "object": "realtime.session", "id": newID("sess_"), "model": model,
-		"instructions":       "You are a simulator. Answer with prepared sentences.",
-		"output_modalities":  []string{"audio"},
+		"type": "realtime", "object": "realtime.session", "id": NewID("sess_"), "model": model,
+		"instructions": "", "output_modalities": []string{"audio"},
 		"audio.input.format": pcm, "audio.input.noise_reduction": nil, "audio.input.transcription": nil,
 		turnsPath:             object{"type": "server_vad"},
 		"audio.output.format": pcm, voicePath: "marin", "audio.output.speed": 1,
 		"tools": []any{}, "tool_choice": "auto", "max_output_tokens": "inf", "truncation": "auto",
 		"tracing": nil, "include": nil, "prompt": nil,
 	} {
-		s.show(path, value)
+		s.Show(path, value)
 	}
 	s.derive()
 	return s
 }
 
-func (s *settings) show(path string, value any) {
+// Show has events show a value, which the session does not act on.
+func (s *Settings) Show(path string, value any) {
 	s.shown[path], _ = json.Marshal(value) // it was JSON, or is written here
 }
 
+// Shown is all of it as events show it.
+func (s *Settings) Shown() realtime.Settings { return s.shown }
+
 // value decodes one of the settings.
-func (s *settings) value(path string) any {
-	v, _ := read[any](s.shown[path]) // it was checked
+func (s *Settings) value(path string) any {
+	v, _ := Read[any](s.shown[path]) // it was checked
 	return v
 }
 
-func (s *settings) model() string { return s.value("model").(string) }
+func (s *Settings) model() string { return s.value("model").(string) }
 
-// update merges a session object, which was checked, completely or not at all. locks are those in force.
-func (s *settings) update(session json.RawMessage, locks ...realtime.Lock) *realtime.Error {
+// Update merges a session object, which was checked, completely or not at all. locks are those in force.
+func (s *Settings) Update(session json.RawMessage, locks ...realtime.Lock) *realtime.Error {
 	patch, err := realtime.SessionFields.Settings(session, func(string, realtime.Field) bool { return true })
 	if err != nil {
 		return err
@@ -111,8 +115,8 @@ func lockedError(lock realtime.Lock, param string) *realtime.Error {
 }
 
 // checkVoice refuses another voice for one response once the session has spoken.
-func (s *settings) checkVoice(params object, spoken bool) *realtime.Error {
-	voice, ok := lookup(params, "audio", "output", "voice")
+func (s *Settings) checkVoice(params object, spoken bool) *realtime.Error {
+	voice, ok := Lookup(params, "audio", "output", "voice")
 	if ok && spoken && !reflect.DeepEqual(voice, s.value(voicePath)) {
 		return lockedError(realtime.OnceSpoken, "response."+voicePath)
 	}
@@ -124,8 +128,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// derive reads what the simulator acts on and adds the defaults of the turn detection to what is shown.
-func (s *settings) derive() {
+// derive reads what the session acts on and adds the defaults of the turn detection to what is shown.
+func (s *Settings) derive() {
 	s.modality = s.value("output_modalities").([]any)[0].(string)
 	s.transcribe = s.value("audio.input.transcription") != nil
 	include, _ := s.value("include").([]any)
@@ -135,15 +139,15 @@ func (s *settings) derive() {
 		td := turnDetectionDefaults(given)
 		maps.Copy(td, given)
 		s.turnDetection = readTurnDetection(td)
-		s.show(turnsPath, td)
+		s.Show(turnsPath, td)
 	}
 	s.choice = s.value("tool_choice")
 	s.tools = readTools(s.value("tools"))
 }
 
-func readTools(v any) []tool {
+func readTools(v any) []Tool {
 	list, _ := v.([]any)
-	var tools []tool
+	var tools []Tool
 	for _, t := range list {
 		o, _ := t.(object)
 		if o["type"] != "function" {
@@ -151,7 +155,7 @@ func readTools(v any) []tool {
 		}
 		name, _ := o["name"].(string)
 		parameters, _ := o["parameters"].(object)
-		tools = append(tools, tool{name: name, parameters: parameters})
+		tools = append(tools, Tool{Name: name, Parameters: parameters})
 	}
 	return tools
 }
@@ -167,7 +171,7 @@ func turnDetectionDefaults(td object) object {
 	return d
 }
 
-func readTurnDetection(td object) *turnDetection {
+func readTurnDetection(td object) *TurnDetection {
 	number := func(name string, or float64) float64 {
 		n, ok := td[name].(json.Number)
 		if !ok {
@@ -178,12 +182,12 @@ func readTurnDetection(td object) *turnDetection {
 	}
 	silence := number("silence_duration_ms", 500)
 	if td["type"] == "semantic_vad" {
-		// The simulator understands no meaning: eagerness becomes a length of silence.
+		// Nothing here understands meaning: eagerness becomes a length of silence.
 		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
 	}
-	return &turnDetection{
-		threshold: number("threshold", 0.5), prefixMS: int64(number("prefix_padding_ms", 300)),
-		silenceMS: int64(silence), idleMS: int64(number("idle_timeout_ms", 0)),
+	return &TurnDetection{
+		Threshold: number("threshold", 0.5), Prefix: int64(number("prefix_padding_ms", 300)),
+		Silence: int64(silence), idle: int64(number("idle_timeout_ms", 0)),
 		create: td["create_response"] == true, interrupt: td["interrupt_response"] == true,
 	}
 }
@@ -192,7 +196,7 @@ func readTurnDetection(td object) *turnDetection {
 var encodings = map[string]pcm.Encoding{"audio/pcm": pcm.Linear, "audio/pcmu": pcm.ULaw, "audio/pcma": pcm.ALaw}
 
 // format returns the format of the sound in events: of a side of the session.
-func (s *settings) format(side string) media.Format {
+func (s *Settings) format(side string) media.Format {
 	o, _ := s.value("audio." + side + ".format").(object)
 	name, _ := o["type"].(string)
 	if encoding := encodings[name]; encoding != pcm.Linear {

@@ -1,0 +1,254 @@
+package served
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/opus"
+	"voicebridge/realtime/pcm"
+)
+
+const (
+	// minCommitMS is the least audio that can be committed.
+	minCommitMS = 100
+	// maxGapMS is the longest gap in the stream that counts as silence; after a longer one the stream's clock restarts.
+	maxGapMS = 10_000
+)
+
+// Speech is what a Detector reports.
+type Speech struct {
+	Started bool  // otherwise stopped
+	At      int64 // in ms of the stream
+	// cycle counts the detector's resets, which void earlier events.
+	cycle int
+}
+
+// Detector hears the caller: it decodes their packets, and reports when speech begins and ends. WriteAudio may run
+// beside the other methods.
+type Detector struct {
+	packets atomic.Int64
+	report  func(Speech)
+	turns   Turns
+	decoder *opus.Decoder // nil: does not decode
+
+	mu       sync.Mutex
+	set      *TurnDetection
+	first    bool // no packet has come yet
+	lastTS   uint32
+	lastAt   time.Time
+	pauses   bool  // the caller sends next to nothing (DTX): what does not come is silence
+	filled   int64 // ms of silence in place of packets since the last one
+	ms       int64 // length of the stream so far
+	speaking bool
+	bufferMS int64 // of audio since the last commit
+	cycle    int
+}
+
+// NewDetector returns a Detector that asks turns and reports speech, or, if it is deaf, only counts packets. Its error
+// is the decoder's.
+func NewDetector(turns Turns, deaf bool, report func(Speech)) (*Detector, error) {
+	e := &Detector{turns: turns, report: report, first: true}
+	if deaf {
+		return e, nil
+	}
+	var err error
+	if e.decoder, err = opus.NewDecoder(48_000); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Configure sets the turn detection (nil: push to talk) and forgets speech in progress.
+func (e *Detector) Configure(t *TurnDetection) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.set = t
+	e.reset()
+}
+
+func (e *Detector) reset() {
+	e.cycle++
+	e.speaking, e.bufferMS = false, 0
+	if e.set != nil {
+		e.turns.Begin(*e.set)
+	}
+}
+
+// Packets returns how many have come, in events as well.
+func (e *Detector) Packets() int64 { return e.packets.Load() }
+
+// commit empties the buffer and returns how much audio was in it, in ms.
+func (e *Detector) commit() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ms := e.bufferMS
+	e.reset()
+	return ms
+}
+
+// current reports whether events of that cycle still count.
+func (e *Detector) current(cycle int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.cycle == cycle
+}
+
+// position returns how much audio has come, in ms.
+func (e *Detector) position() int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ms
+}
+
+// WriteAudio takes one packet.
+func (e *Detector) WriteAudio(p *media.Packet) error {
+	e.packets.Add(1)
+	if e.decoder == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	gap := int64(int32(p.Timestamp-e.lastTS)) / 48
+	switch {
+	case e.first:
+		e.first, gap = false, 0
+	case gap < 0:
+		return nil // late: already counted as silence
+	case gap > maxGapMS:
+		gap = 0
+	}
+	// What was filled may be longer than the gap: then the packet was late, but it is not lost.
+	e.silence(gap - e.filled)
+	e.lastAt, e.pauses, e.filled = time.Now(), p.Pauses(), 0
+	samples, err := e.decoder.Decode(p.Payload)
+	if err != nil {
+		samples = silence[:] // it is an ordinary packet, probably
+	}
+	e.lastTS = p.Timestamp + uint32(len(samples))
+	e.feed(samples, media.ClockRate)
+	return nil
+}
+
+// hear takes sound of an event, in frames of which the last may be shorter.
+func (e *Detector) hear(data []byte, format media.Format) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(data) > 0 {
+		n := min(len(data), format.Frame())
+		frame := data[:n]
+		data = data[n:]
+		e.packets.Add(1)
+		if e.decoder == nil {
+			continue
+		}
+		e.feed(format.Encoding.Decode(nil, frame), format.Rate)
+	}
+}
+
+// silence is a frame of it.
+var silence [frameSamples]int16
+
+// silence feeds so many ms of silence, if any.
+func (e *Detector) silence(ms int64) {
+	for ; ms > 0; ms -= frameMS {
+		e.feed(silence[:48*min(ms, frameMS)], media.ClockRate)
+	}
+}
+
+// starvedAfter is how long the stream must stop, beyond the silence that ends a turn, to end speech: a shorter gap may
+// be the delay of a busy machine.
+const starvedAfter = 2 * time.Second
+
+// Starved takes that no packet has come until now. What a caller does not send who pauses is heard as silence as time
+// goes on, and speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech
+// goes on.
+func (e *Detector) Starved(now time.Time) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.speaking {
+		return false
+	}
+	missing := now.Sub(e.lastAt)
+	if e.pauses {
+		due := (missing - frameLength).Milliseconds() - e.filled
+		e.filled += max(0, due)
+		e.silence(due)
+		return e.speaking
+	}
+	if e.set != nil && missing > time.Duration(e.set.Silence)*time.Millisecond+starvedAfter {
+		e.feed(make([]int16, 48*e.set.Silence), media.ClockRate)
+	}
+	return e.speaking
+}
+
+// feed advances the stream.
+func (e *Detector) feed(samples []int16, rate int) {
+	ms := int64(len(samples)) * 1000 / int64(rate)
+	e.ms += ms
+	if e.set == nil {
+		e.bufferMS += ms
+		return
+	}
+	spoken := e.turns.Hear(samples, rate)
+	switch {
+	case e.speaking && spoken == 0:
+		e.speaking, e.bufferMS = false, 0
+		e.report(Speech{At: e.ms, cycle: e.cycle})
+	case e.speaking:
+		e.bufferMS += ms
+	case spoken > 0:
+		e.speaking = true
+		start := max(0, e.ms-spoken-e.set.Prefix)
+		e.bufferMS = e.ms - start
+		e.report(Speech{Started: true, At: start, cycle: e.cycle})
+	}
+}
+
+const (
+	// onset is how many ms of sound make speech; a click is shorter.
+	onset = 60
+	// hysteresis is how much quieter than its onset speech may become, in dB.
+	hysteresis = 6
+)
+
+// Energy is Turns that take what is loud for speech, and a silence of the length that is set for its end.
+type Energy struct {
+	silence int64
+	on      float64 // the level above which speech begins, in dBFS
+	run     int64   // ms of recent sound, or, from onset on, of speech
+	quiet   int64   // ms since the latest sound
+}
+
+// Begin is described at [Turns].
+func (e *Energy) Begin(t TurnDetection) {
+	// 0.5, the default, is -45 dBFS; 0 is -60 and 1 is -30.
+	*e = Energy{silence: t.Silence, on: -60 + 30*t.Threshold}
+}
+
+// Hear is described at [Turns].
+func (e *Energy) Hear(samples []int16, rate int) (ms int64) {
+	ms = int64(len(samples)) * 1000 / int64(rate)
+	speaking, on := e.run >= onset, e.on
+	if speaking {
+		on -= hysteresis
+	}
+	loud := pcm.Level(samples) > on
+	e.quiet += ms
+	if loud {
+		e.quiet = 0
+	}
+	switch {
+	case speaking && e.quiet >= e.silence:
+		e.run = 0
+	case speaking || loud:
+		e.run += ms
+	default:
+		e.run = max(0, e.run-ms)
+	}
+	if e.run < onset {
+		return 0
+	}
+	return e.run
+}

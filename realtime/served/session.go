@@ -1,0 +1,171 @@
+package served
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// openTimeout is how long a session may take to connect.
+const openTimeout = 20 * time.Second
+
+// Reasons why a session ends, as returned by Session.Run.
+var (
+	ErrExpired  = errors.New("session expired")
+	ErrUnopened = errors.New("data channel did not open")
+)
+
+// Config describes a session.
+type Config struct {
+	Settings *Settings // which become the session's own
+
+	Mind  Mind
+	Ear   Ear
+	Mouth Mouth
+	Turns Turns // nil means Energy
+	// Oddities may be nil.
+	Oddities Oddities
+	// Logprobs makes up those of a transcript, if a session asks for them.
+	Logprobs func(text string) []any
+
+	Pace Pace
+	// MaxDuration ends the session with session_expired.
+	MaxDuration time.Duration
+	// InEvents means that sound comes and goes in events. What goes out is sent as soon as it is made.
+	InEvents bool
+	// Continuous sends silence while nothing is said, so that there is a packet every 20 ms.
+	Continuous bool
+	// Deaf counts the caller's packets without decoding them.
+	Deaf   bool
+	Logger *slog.Logger
+}
+
+// Session is the server's side of a Realtime session. Its exported methods are safe for concurrent use, but for Emit and
+// After.
+//
+// It passes what the client sends to its parts: the conversation's items, the responder, which generates answers, the
+// player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with
+// the loop, and all belong to the goroutine of Run.
+type Session struct {
+	cfg   Config
+	loop  *Loop
+	tasks sync.WaitGroup
+
+	wire      wire
+	set       *Settings
+	items     items
+	player    player
+	responder responder
+	listener  listener
+
+	ctx     context.Context //nolint:containedctx // the session's, which Run sets
+	end     context.CancelCauseFunc
+	opened  bool
+	pending [][]byte // came before the channel was open
+}
+
+// New makes a session, which Run runs. Its error is that of the decoder of Opus.
+func New(cfg Config) (*Session, error) {
+	s := &Session{cfg: cfg, loop: NewLoop(), set: cfg.Settings}
+	detector, err := NewDetector(cmp.Or(cfg.Turns, Turns(new(Energy))), cfg.Deaf, func(h Speech) {
+		s.Do(func() {
+			if s.opened {
+				s.listener.speech(h)
+			}
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	detector.Configure(s.set.turnDetection)
+	s.wire = wire{end: func(err error) { s.end(err) }, log: cfg.Logger}
+	s.items = items{wire: &s.wire}
+	s.player = player{
+		wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle,
+		continuous: cfg.Continuous, ahead: cfg.InEvents, format: func() media.Format { return s.set.format("output") },
+	}
+	s.responder = responder{
+		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
+		pace: cfg.Pace, conversationID: NewID("conv_"), begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
+	}
+	s.listener = listener{
+		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,
+		detector: detector, ear: cfg.Ear, logprobs: cfg.Logprobs, tasks: &s.tasks, inEvents: cfg.InEvents,
+	}
+	return s, nil
+}
+
+// Ears take the caller's audio.
+func (s *Session) Ears() media.Sink { return s.listener.detector }
+
+// Heard returns how many packets of audio came from the caller.
+func (s *Session) Heard() int64 { return s.listener.detector.Packets() }
+
+// Conversation returns the id of the conversation.
+func (s *Session) Conversation() string { return s.responder.conversationID }
+
+// Do makes the session's goroutine run f soon, unless the session has ended. Only such functions may call Emit and
+// After.
+func (s *Session) Do(f func()) { s.loop.Do(f) }
+
+// Emit sends one event, to which it adds an id.
+func (s *Session) Emit(event map[string]any) { s.wire.emit(event) }
+
+// After has the session's goroutine run f once d has passed.
+func (s *Session) After(d time.Duration, f func()) { s.loop.After(d, f) }
+
+// End ends the session.
+func (s *Session) End(why error) { s.Do(func() { s.end(why) }) }
+
+// Expire ends the session as at the end of its time.
+func (s *Session) Expire() { s.Do(s.expire) }
+
+func (s *Session) expire() {
+	s.wire.emit(object{"type": realtime.TypeError, "error": realtime.Error{
+		Type: "invalid_request_error", Code: "session_expired",
+		Message: fmt.Sprintf("Your session hit the maximum duration of %d minutes.", int(s.cfg.MaxDuration.Minutes())),
+	}})
+	s.end(ErrExpired)
+}
+
+// SimulateSpeech makes the session behave as if the user had spoken and stopped: tests that are not about audio need no
+// audio.
+func (s *Session) SimulateSpeech() { s.Do(s.listener.simulateSpeech) }
+
+// Run owns the session until it ends, joins what it started, and returns why it ended. The connection is not closed.
+func (s *Session) Run(parent context.Context, conn Connection) error {
+	s.ctx, s.end = context.WithCancelCause(parent)
+	s.wire.ctx, s.wire.conn = s.ctx, conn
+	var flow media.Flow
+	flow.Open()
+	s.tasks.Go(func() {
+		if err := conn.Forward(s.ctx, s.Ears(), &flow); err != nil {
+			s.cfg.Logger.Debug("caller's audio ended", "error", err)
+		}
+	})
+	s.tasks.Go(func() {
+		select {
+		case <-conn.Done():
+			s.end(media.ErrClosed)
+		case <-s.ctx.Done():
+		}
+	})
+	s.After(openTimeout, func() {
+		if !s.opened {
+			s.end(ErrUnopened)
+		}
+	})
+	err := s.loop.Run(s.ctx, s.player.due, s.player.frame)
+	s.end(err)
+	s.tasks.Wait()
+	// An ended session may be kept, but not what takes most of its memory.
+	s.wire.conn, s.listener.detector.decoder = nil, nil
+	return err
+}

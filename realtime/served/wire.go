@@ -1,0 +1,106 @@
+package served
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"voicebridge/realtime"
+	"voicebridge/realtime/media"
+)
+
+// sendTimeout is how long a client may leave its data channel unread.
+const sendTimeout = 10 * time.Second
+
+// Connection carries a session.
+type Connection interface {
+	media.Sink
+	// Send sends an event. Errors: [media.ErrTooLarge], after which the connection goes on, others, and ctx's cause.
+	Send(ctx context.Context, data []byte) error
+	// Forward passes the caller's sound to dst until the connection or ctx ends.
+	Forward(ctx context.Context, dst media.Sink, flow *media.Flow) error
+	// Done is closed when the connection has ended.
+	Done() <-chan struct{}
+}
+
+// wire sends events and audio to the client. It belongs to the session's goroutine.
+type wire struct {
+	ctx  context.Context //nolint:containedctx // the session's, which Run sets
+	end  func(error)     // ends the session
+	log  *slog.Logger
+	conn Connection // nil once the session has ended
+}
+
+// emit sends one server event with an id of its own.
+func (w *wire) emit(o object) {
+	o["event_id"] = NewID("event_")
+	raw, err := json.Marshal(o)
+	if err != nil {
+		w.end(fmt.Errorf("encode event: %w", err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, sendTimeout)
+	defer cancel()
+	err = w.conn.Send(ctx, raw)
+	switch {
+	case err == nil || w.ctx.Err() != nil:
+	case errors.Is(err, media.ErrTooLarge):
+		w.log.Warn("event is too large for the client", "bytes", len(raw))
+	default:
+		w.end(fmt.Errorf("send event: %w", err))
+	}
+}
+
+// refuse tells the client what is wrong with one of its events.
+func (w *wire) refuse(e *realtime.Error) {
+	w.log.Debug("event refused", "code", e.Code, "param", e.Param)
+	w.emit(object{"type": realtime.TypeError, "error": *e})
+}
+
+// sound sends one packet.
+func (w *wire) sound(packet *media.Packet) {
+	if err := w.conn.WriteAudio(packet); err != nil && !errors.Is(err, media.ErrClosed) {
+		w.log.Debug("audio packet not sent", "error", err)
+	}
+}
+
+// object is a JSON object that is being read or written.
+type object = map[string]any
+
+// Read decodes JSON and keeps numbers as they are written.
+func Read[T any](raw []byte) (T, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var v T
+	return v, dec.Decode(&v)
+}
+
+// Lookup follows a path of objects.
+func Lookup(o object, path ...string) (any, bool) {
+	for _, name := range path[:len(path)-1] {
+		next, ok := o[name].(object)
+		if !ok {
+			return nil, false
+		}
+		o = next
+	}
+	v, ok := o[path[len(path)-1]]
+	return v, ok
+}
+
+// refuse makes the error that answers a client.
+var refuse = realtime.Refuse
+
+// NewID returns a random id such as item_1f3Kd…, with 20 characters after the prefix: ids of items and calls have at
+// most 32.
+func NewID(prefix string) string {
+	var b [15]byte
+	rand.Read(b[:])
+	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
+}
