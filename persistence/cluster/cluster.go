@@ -64,10 +64,10 @@ type Cluster struct {
 
 // Address is where other processes of the database reach this one's HTTP server.
 type Address struct {
-	URL string // http:// or https:// with a host and a port; empty: nowhere
+	URL string `json:"url,omitempty"` // http:// or https:// with a host and a port; empty: nowhere
 	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
 	// the machine's authorities vouch for.
-	Certificate string
+	Certificate string `json:"certificate,omitempty"`
 }
 
 // announcement is what the row of an instance says.
