@@ -13,9 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"voicebridge/bridge"
 	"voicebridge/persistence"
-	"voicebridge/thread"
 	"voicebridge/web/access"
 )
 
@@ -124,55 +122,6 @@ func wantHello(t *testing.T, conn *websocket.Conn, thread string, maxSeq int64) 
 	}
 }
 
-func wantMessage(t *testing.T, e persistence.Event, words string, seq int64) {
-	t.Helper()
-	var data struct{ Message thread.Message }
-	if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != "message" || len(data.Message.Parts) != 1 || data.Message.Parts[0].Text != words || e.Seq != seq {
-		t.Errorf("event %s %d %s, want the message %q with seq %d", e.Type, e.Seq, e.Data, words, seq)
-	}
-}
-
-func TestSocket(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	address, _ := b.run(t)
-	key := b.thread(t, access.LocalOwner)
-	first := b.say(t, key, "first")
-	second := b.say(t, key, "second")
-
-	for _, path := range []string{"/api/threads/", "/api/sessions/"} {
-		url := "ws://" + address + path + key.Thread + "/ws"
-		later, resumed, all := open(t, url), open(t, fmt.Sprintf("%s?after=%d", url, first.Revision)), open(t, url+"?after=0")
-		for _, conn := range []*websocket.Conn{later, resumed, all} {
-			wantHello(t, conn, key.Thread, second.Revision)
-		}
-		wantMessage(t, next(t, all), "first", first.Revision)
-		wantMessage(t, next(t, all), "second", second.Revision)
-		wantMessage(t, next(t, resumed), "second", second.Revision)
-		// What comes next reaches all of them, and nothing in between is lost.
-		second = b.say(t, key, "third")
-		for _, conn := range []*websocket.Conn{later, resumed, all} {
-			wantMessage(t, next(t, conn), "third", second.Revision)
-		}
-		// A client may send keep-alives; a flood of bytes is refused.
-		must(t, later.Write(within(t), websocket.MessageText, []byte(`{"type":"ping"}`)))
-		must(t, all.Write(within(t), websocket.MessageText, make([]byte, 100*maxSocketRead)))
-		wantRefusal(t, next(t, all), "too_large")
-		b.db.Publish(t.Context(), key, persistence.Event{Type: "call_started", Data: json.RawMessage(`{"call_id":"c"}`)})
-		for _, conn := range []*websocket.Conn{later, resumed, all} {
-			if e := next(t, conn); e.Type != "call_started" || string(e.Data) != `{"call_id":"c"}` || e.Seq != 0 {
-				t.Errorf("event %+v", e)
-			}
-			if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
-				t.Error(err)
-			}
-		}
-		// The next round starts with two messages on its own thread.
-		key = b.thread(t, access.LocalOwner)
-		first, second = b.say(t, key, "first"), b.say(t, key, "second")
-	}
-}
-
 // wantRefusal checks that an event is an error with the given code.
 func wantRefusal(t *testing.T, e persistence.Event, code string) {
 	t.Helper()
@@ -180,79 +129,6 @@ func wantRefusal(t *testing.T, e persistence.Event, code string) {
 	if err := json.Unmarshal(e.Data, &got); err != nil || e.Type != "error" || got.Code != code || got.Message == "" || e.Seq != 0 {
 		t.Errorf("event %s %s, want the error %s", e.Type, e.Data, code)
 	}
-}
-
-func TestSocketAnnouncesALiveCall(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	address, _ := b.run(t)
-	key := b.thread(t, access.LocalOwner)
-	started, err := b.calls.Start(t.Context(), bridge.Start{Owner: key.Owner, ThreadID: key.Thread})
-	must(t, err)
-	e := next(t, open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws"))
-	if want := fmt.Sprintf(`"call_id":%q,"busy":false}`, started.CallID); e.Type != "connected" || !strings.HasSuffix(string(e.Data), want) {
-		t.Errorf("greeting %s %s, want %s in it", e.Type, e.Data, want)
-	}
-}
-
-func TestSocketRefuses(t *testing.T) {
-	t.Parallel()
-	b := setup(t, func(c *Config) {
-		tokens(c)
-		c.AllowedOrigins = []string{"https://app.example.org", "http://[::1]:5173"}
-	})
-	address, _ := b.run(t)
-	key := b.thread(t, "alice")
-	good := "ws://" + address + "/api/threads/" + key.Thread + "/ws"
-	for name, c := range map[string]struct {
-		url     string
-		headers []string
-		status  int
-	}{
-		"not a browser":      {good, []string{"Authorization", "Bearer alice-token-of-tests"}, 101},
-		"the page":           {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://" + address}, 101},
-		"an allowed page":    {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://APP.example.org"}, 101},
-		"an IPv6 page":       {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://[::1]:5173"}, 101},
-		"a foreign page":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://evil.example"}, 403},
-		"a longer name":      {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "https://app.example.org.evil.example"}, 403},
-		"an opaque origin":   {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "null"}, 403},
-		"another scheme":     {good, []string{"Authorization", "Bearer alice-token-of-tests", "Origin", "http://app.example.org"}, 403},
-		"a bad Host":         {good, []string{"Authorization", "Bearer alice-token-of-tests", "Host", "evil.example"}, 403},
-		"nobody":             {good, nil, 401},
-		"a stranger":         {good, []string{"Authorization", "Bearer bob-token-of-tests"}, 404},
-		"an unknown thread":  {"ws://" + address + "/api/threads/unknown/ws", []string{"Authorization", "Bearer alice-token-of-tests"}, 404},
-		"a bad after":        {good + "?after=-1", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
-		"after not a number": {good + "?after=x", []string{"Authorization", "Bearer alice-token-of-tests"}, 400},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn, status, err := dial(t, c.url, c.headers...)
-			if status != c.status {
-				t.Errorf("status %d, want %d: %v", status, c.status, err)
-			}
-			if conn != nil {
-				wantHello(t, conn, key.Thread, 0)
-			}
-		})
-	}
-	r := b.do(t, "GET", "/api/threads/"+key.Thread+"/ws", "", as("alice-token-of-tests"))
-	if r.Header.Get("Upgrade") != "websocket" {
-		t.Error("Upgrade is missing")
-	}
-	wantError(t, r, 426, "upgrade_required")
-}
-
-func TestSocketLimit(t *testing.T) {
-	t.Parallel()
-	b := setup(t, func(c *Config) { tokens(c); c.Limits.SocketsPerOwner = 1 })
-	address, _ := b.run(t)
-	alice, bob := b.thread(t, "alice"), b.thread(t, "bob")
-	url := "ws://" + address + "/api/threads/"
-	conn := open(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests")
-	wantHello(t, conn, alice.Thread, 0)
-	if _, status, err := dial(t, url+alice.Thread+"/ws", "Authorization", "Bearer alice-token-of-tests"); status != 429 {
-		t.Errorf("a second socket: status %d, %v", status, err)
-	}
-	wantHello(t, open(t, url+bob.Thread+"/ws", "Authorization", "Bearer bob-token-of-tests"), bob.Thread, 0)
 }
 
 func TestSocketEndsWithTheServer(t *testing.T) {
@@ -275,17 +151,6 @@ func TestSocketEndsWithTheServer(t *testing.T) {
 		t.Errorf("%d sockets are left", n)
 	}
 	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "shutting_down")
-}
-
-func TestSocketEndsWithTheThread(t *testing.T) {
-	t.Parallel()
-	b := setup(t, nil)
-	address, _ := b.run(t)
-	key := b.thread(t, access.LocalOwner)
-	conn := open(t, "ws://"+address+"/api/threads/"+key.Thread+"/ws")
-	wantHello(t, conn, key.Thread, 0)
-	wantStatus(t, b.do(t, "DELETE", "/api/threads/"+key.Thread, ""), 204)
-	wantClosed(t, conn, websocket.StatusNormalClosure, "deleted")
 }
 
 func TestSocketEndsWithTheStore(t *testing.T) {

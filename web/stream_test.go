@@ -21,7 +21,6 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/llm"
-	"voicebridge/thread"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
 	"voicebridge/web/uistream"
@@ -293,59 +292,6 @@ func steady(text string) string {
 	return text
 }
 
-func TestResume(t *testing.T) {
-	t.Parallel()
-	more := make(chan struct{})
-	cfg, _ := scriptedChat(held("One.", more), words("Another turn."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	server, stream := b.listen(t), "/api/threads/"+key.Thread+"/stream"
-	wantStatus(t, b.do(t, "GET", stream, ""), 204)
-
-	first := follow(t, server, "POST", messagesPath(key), `{"content":"hello"}`)
-	at := first.until("text-delta")
-	first.stop() // the client goes away; the turn continues
-	turnID, index, ok := strings.Cut(at.id, ":")
-	if !ok || turnID == "" {
-		t.Fatalf("id %q", at.id)
-	}
-	whole := follow(t, server, "GET", messagesPath(key)+"/stream", "")
-	rest := follow(t, server, "GET", stream+"?after="+index, "")
-	browser := follow(t, server, "GET", stream, "", "Last-Event-ID", at.id)
-	whole.until("text-delta")
-	close(more)
-	want := kinds(parseStream(t, whole.rest()))
-	if want != "start start-step text-start text-delta text-delta text-end finish-step finish" {
-		t.Errorf("the whole stream is %s", want)
-	}
-	_, after, _ := strings.Cut(want, "text-delta ")
-	for name, f := range map[string]*follower{"after": rest, "Last-Event-ID": browser} {
-		if got := kinds(parseStream(t, f.rest())); got != after {
-			t.Errorf("%s: the stream goes on with %s", name, got)
-		}
-	}
-	// The turn has ended: nothing is running, but a client that names its position gets the
-	// rest.
-	wantStatus(t, b.do(t, "GET", stream, ""), 204)
-	r := b.do(t, "GET", stream+"?after="+index, "")
-	if got := kinds(parseStream(t, r.body)); r.StatusCode != http.StatusOK || got != after {
-		t.Errorf("after the end: status %d, %s", r.StatusCode, got)
-	}
-	wantStatus(t, b.do(t, "POST", messagesPath(key), `{"content":"next"}`), 200)
-	wantStatus(t, b.do(t, "GET", stream, "", header("Last-Event-ID", at.id)), 204) // that was another turn
-	for _, query := range []string{"after=-1", "after=x", "after=99999999999"} {
-		wantError(t, b.do(t, "GET", stream+"?"+query, ""), 400, "invalid_value")
-	}
-	for _, id := range []string{"x", "x:y", "x:-1", ":1", strings.Repeat("a", 65) + ":1", "a b:1"} {
-		wantError(t, b.do(t, "GET", stream, "", header("Last-Event-ID", id)), 400, "invalid_value")
-	}
-	wantError(t, b.do(t, "GET", "/api/threads/unknown/stream", ""), 404, "thread_not_found")
-	wantError(t, b.do(t, "GET", "/api/threads/unknown/messages/chat/stream", ""), 404, "thread_not_found")
-	if got := b.messages(t, key); got[1].Text() != "One. More." || got[1].Metadata.Status != thread.StatusCompleted {
-		t.Errorf("saved %+v", got[1])
-	}
-}
-
 func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	cfg, _ := scriptedChat(held("One.", nil))
@@ -359,25 +305,6 @@ func TestStreamStaysAliveAndEndsWithTheServer(t *testing.T) {
 	b.chat.Running(key).Interrupt()
 	if got := kinds(parseStream(t, f.rest())); !strings.HasSuffix(got, "abort finish") {
 		t.Errorf("the stream is %s", got)
-	}
-}
-
-func TestStreamsAreLimited(t *testing.T) {
-	t.Parallel()
-	cfg, _ := scriptedChat(held("One.", nil))
-	b := setupChat(t, cfg, func(c *Config) { c.Limits.MaxSockets = 1 })
-	key, other := b.thread(t, access.LocalOwner), b.thread(t, access.LocalOwner)
-	f := follow(t, b.listen(t), "POST", messagesPath(key), `{"content":"hello"}`)
-	f.until("text-delta")
-	wantError(t, b.do(t, "POST", messagesPath(other), `{"content":"hello"}`, header("Accept", uistream.MediaType)), 429, "too_many_sockets")
-	wantError(t, b.do(t, "GET", "/api/threads/"+key.Thread+"/stream", ""), 429, "too_many_sockets")
-	if got := b.messages(t, other); len(got) != 0 {
-		t.Errorf("a refused stream saved %+v", got)
-	}
-	wantStatus(t, b.do(t, "POST", "/api/threads/"+key.Thread+"/interrupt", ""), 200)
-	f.rest()
-	for _, path := range []string{"/api/threads/" + key.Thread + "/stream", messagesPath(key) + "/stream", messagesPath(key) + "/chat/stream"} {
-		wantStatus(t, b.do(t, "GET", path, ""), 204)
 	}
 }
 

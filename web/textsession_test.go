@@ -1,14 +1,12 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"voicebridge/chat"
-	"voicebridge/llm"
 )
 
 type sessionReply struct {
@@ -116,61 +114,4 @@ func TestTextSession(t *testing.T) {
 	}
 	// The same thread through the other API.
 	wantStatus(t, b.do(t, "GET", strings.Replace(path, "/text/session/", "/api/threads/", 1)+"/messages", ""), 200)
-}
-
-// TestTextSessionOnce sends messages and instructions of a session again whose answers were lost, here and elsewhere: each
-// is said once, and one that has failed is answered again.
-func TestTextSessionOnce(t *testing.T) {
-	t.Parallel()
-	failing := func(_ context.Context, yield func(llm.Delta, error) bool) {
-		yield(llm.Delta{}, &llm.Error{Kind: llm.KindOverloaded, Message: "Try again."})
-	}
-	cfg, _ := scriptedChat(toolCalls("One moment.", "c1", "weather", `{"city":"Rome"}`), failing, words("Warm."), failing, words("Done."))
-	b := setupChat(t, cfg, nil)
-	other := b.otherProcess(t, cfg)
-	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
-	var answers []string
-	for _, of := range []*bundle{b, b, other} {
-		r := of.do(t, "POST", path+"/message", `{"content":"The weather?","instructions":"Be brief."}`, once("k"))
-		wantStatus(t, r, 200)
-		answers = append(answers, r.body)
-	}
-	if first := decode[sessionReply](t, b.do(t, "POST", path+"/message", `{"content":"The weather?","idempotency_key":"k"}`)); len(first.Result.ToolCalls) != 1 {
-		t.Errorf("with the key in the body, the answer is %+v", first.Result)
-	}
-	if answers[0] != answers[1] || answers[0] != answers[2] {
-		t.Errorf("the answers are\n%s", strings.Join(answers, "\n"))
-	}
-	wantError(t, b.do(t, "POST", path+"/message", `{"content":"Another"}`, once("k")), 409, "idempotency_key_used")
-	wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":30}]}`), 200)
-	wantError(t, b.do(t, "POST", path+"/message", `{"content":"So?"}`, once("k2")), 503, "provider_overloaded")
-	for _, of := range []*bundle{b, other} {
-		r := of.do(t, "POST", path+"/message", `{"content":"So?"}`, once("k2"))
-		wantStatus(t, r, 200)
-		wantLines(t, decode[sessionReply](t, r).Session, "system: Be brief.", "user: The weather?",
-			`assistant: One moment. [c1 weather {"city":"Rome"}]`, "tool: 30 (c1)", "user: So?", "assistant: Warm.")
-	}
-	const instructions = `{"instructions":["Sum up.","In a word."],"idempotency_key":"k3"}`
-	wantError(t, b.do(t, "POST", path+"/instructions", instructions), 503, "provider_overloaded")
-	for _, of := range []*bundle{b, b, other} {
-		r := of.do(t, "POST", path+"/instructions", instructions)
-		wantStatus(t, r, 200)
-		if got := lines(decode[sessionReply](t, r).Session); strings.Join(got[6:], "|") != "system: Sum up.|system: In a word.|assistant: Done." {
-			t.Errorf("after instructions that were sent again, the session has %q", got)
-		}
-	}
-	wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":["Something else."]}`, once("k3")), 409, "idempotency_key_used")
-}
-
-func TestOpenCallsAreClosedByTheNextMessage(t *testing.T) {
-	t.Parallel()
-	cfg, provider := scriptedChat(toolCalls("", "c1", "weather", `{}`), words("Never mind."))
-	b := setupChat(t, cfg, nil)
-	path := b.textSession(t, `{"tools":[`+weatherTool+`]}`)
-	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"The weather?"}`), 200)
-	wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"Forget it."}`), 200)
-	if got := provider.received(); !strings.Contains(got, "weather c1: ") {
-		t.Errorf("the model heard %q", got)
-	}
-	wantError(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":"late"}]}`), 409, "already_answered")
 }

@@ -2,14 +2,12 @@ package web
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"voicebridge/chat"
 	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -21,106 +19,17 @@ func uiSaid(id, text string) string {
 		`{"id":%q,"role":"user","parts":[{"type":"text","text":%q}]}],"trigger":"submit-message"}`, id, text)
 }
 
-// TestUseChat sends what useChat sends by itself, and has an answer regenerated.
-func TestUseChat(t *testing.T) {
-	t.Parallel()
-	cfg, script := scriptedChat(words("One."), words("Two."), words("Three."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	r := b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello"), header("Accept", "*/*"))
-	wantStatus(t, r, 200)
-	if events := parseStream(t, r.body); kinds(events) != "start start-step text-start text-delta text-end finish-step finish" || events[6].body["finishReason"] != nil {
-		t.Errorf("the stream is %s", r.body)
-	}
-	saved := b.messages(t, key)
-	if len(saved) != 2 || saved[0].ID != "mine" || saved[0].Text() != "hello" {
-		t.Fatalf("saved %+v", saved)
-	}
-	// The answer is regenerated: by its id, and without one.
-	for _, id := range []string{saved[1].ID, ""} {
-		body := fmt.Sprintf(`{"id":"chat-1","messages":[{"id":"mine","role":"user","parts":[{"type":"text","text":"hello"}]}],"trigger":"regenerate-message","messageId":%q}`, id)
-		wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
-	}
-	// The same request again does not repeat the message.
-	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", "hello")), 200)
-	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("next", "and?")), 200)
-	var got []string
-	for _, m := range b.messages(t, key) {
-		got = append(got, fmt.Sprintf("%s %s %s", m.Role, m.Text(), m.Metadata.Extra["discarded"]))
-	}
-	want := "user hello |assistant One. true|assistant Two. true|assistant Three. true|assistant Three. |user and? |assistant Three. "
-	if strings.Join(got, "|") != want {
-		t.Errorf("the thread is %q", strings.Join(got, "|"))
-	}
-	script.mu.Lock()
-	last := script.requests[len(script.requests)-1].Messages
-	script.mu.Unlock()
-	if len(last) != 3 || last[1].Content != "Three." {
-		t.Errorf("the model reads %+v", last)
-	}
-	// The id of another thread's message is refused.
-	other := b.thread(t, access.LocalOwner)
-	wantStatus(t, b.do(t, "POST", messagesPath(other), uiSaid("mine", "hello")), 200)
-	if m := b.messages(t, other)[0]; m.ID == "mine" || m.Text() != "hello" {
-		t.Errorf("saved %+v", m)
-	}
-}
-
-// TestUseChatKeepsParts sends parts that mean something to the client only: they are saved with the message, and the model
-// does not read them. A user calls no tools.
-func TestUseChatKeepsParts(t *testing.T) {
-	t.Parallel()
-	cfg, script := scriptedChat(words("One."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	const body = `{"messages":[{"id":"mine","role":"user","parts":[{"type":"data-place","id":"p","data":{"text":5}},{"type":"text","text":"hello"},` +
-		`{"type":"tool-x","toolCallId":"c","state":"input-available","input":{}},{"odd":1}]}]}`
-	wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
-	parts, err := json.Marshal(b.messages(t, key)[0].Parts)
-	if want := `[{"type":"text","text":"hello"},{"data":{"text":5},"id":"p","type":"data-place"}]`; err != nil || string(parts) != want {
-		t.Errorf("the parts are %s, want %s (%v)", parts, want, err)
-	}
-	script.mu.Lock()
-	defer script.mu.Unlock()
-	if got := script.requests[0].Messages[0].Content; !strings.HasSuffix(got, "]\n\nhello") {
-		t.Errorf("the model reads %q", got)
-	}
-}
-
-// TestUseChatEdits sends a message again under its id and with other words, as useChat does when the
-// user has edited it.
-func TestUseChatEdits(t *testing.T) {
-	t.Parallel()
-	cfg, script := scriptedChat(words("One."), words("Two."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	for _, text := range []string{"hello", "good evening"} {
-		wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("mine", text)), 200)
-	}
-	if got, want := shown(b.messages(t, key)), "user hello|assistant One.|user good evening|assistant Two."; got != want {
-		t.Errorf("the thread is %q, want %q", got, want)
-	}
-	if got, want := script.lastRead(), "user good evening"; got != want {
-		t.Errorf("the model reads %q, want %q", got, want)
-	}
-	// The client goes on calling it by that id.
-	for _, body := range []string{uiSaid("mine", "good evening"), strings.Replace(uiSaid("mine", "good evening"), "submit-message", triggerRegenerate, 1)} {
-		wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
-		if got, want := script.lastRead(), "user good evening"; got != want {
-			t.Errorf("the model reads %q, want %q", got, want)
-		}
-	}
-}
-
-// lastRead returns what the model was last sent, without the context before a user's words.
-func (s *script) lastRead() string {
+// lastRead returns how often the model was asked, and what it was last sent, without the context before a user's words.
+func (s *script) lastRead() (asked int, read string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
-	for _, m := range s.requests[len(s.requests)-1].Messages {
-		all = append(all, string(m.Role)+" "+m.Content[strings.LastIndexByte(m.Content, '\n')+1:])
+	for _, r := range s.requests[max(0, len(s.requests)-1):] {
+		for _, m := range r.Messages {
+			all = append(all, string(m.Role)+" "+m.Content[strings.LastIndexByte(m.Content, '\n')+1:])
+		}
 	}
-	return strings.Join(all, "|")
+	return len(s.requests), strings.Join(all, "|")
 }
 
 // shown returns the words of messages.
@@ -130,84 +39,6 @@ func shown(messages []thread.Message) string {
 		all = append(all, string(m.Role)+" "+m.Text())
 	}
 	return strings.Join(all, "|")
-}
-
-// TestUseChatGoesBack has the user go back to an earlier message: useChat cuts off what came after it,
-// and so does the model's context.
-func TestUseChatGoesBack(t *testing.T) {
-	t.Parallel()
-	const all = "user one|assistant 1.|user two|assistant 2.|user three|assistant 3."
-	for name, c := range map[string]struct {
-		id, text, trigger, messageID string // "answer" stands for the id of the answer to two
-		read, current, saved         string
-	}{
-		"an earlier answer again": {
-			"u2", "two", triggerRegenerate, "answer",
-			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
-		},
-		"an earlier message again": {
-			"u2", "two", triggerRegenerate, "u2",
-			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
-		},
-		"under an id of the client's own": {
-			"x", "two", triggerRegenerate, "answer",
-			"user one|assistant 1.|user two", "user one|assistant 1.|user two|assistant 4.", all + "|assistant 4.",
-		},
-		"an earlier message edited": {
-			"u1", "uno", "submit-message", "u1",
-			"user uno", "user uno|assistant 4.", all + "|user uno|assistant 4.",
-		},
-		"edited to the same": {
-			"u1", "one", "submit-message", "u1",
-			"user one", "user one|assistant 4.", all + "|assistant 4.",
-		},
-		"one that never arrived": { // it was refused, as while another turn ran
-			"u4", "four", triggerRegenerate, "",
-			all + "|user four", all + "|user four|assistant 4.", all + "|user four|assistant 4.",
-		},
-		"one that never arrived, by its id": {
-			"u4", "four", triggerRegenerate, "u4",
-			all + "|user four", all + "|user four|assistant 4.", all + "|user four|assistant 4.",
-		},
-		"the last one by its words": {
-			"x", "three", triggerRegenerate, "",
-			"user one|assistant 1.|user two|assistant 2.|user three", "user one|assistant 1.|user two|assistant 2.|user three|assistant 4.", all + "|assistant 4.",
-		},
-		"a retry": {
-			"u3", "three", "submit-message", "",
-			"user one|assistant 1.|user two|assistant 2.|user three", "user one|assistant 1.|user two|assistant 2.|user three|assistant 4.", all + "|assistant 4.",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cfg, script := scriptedChat(words("1."), words("2."), words("3."), words("4."), words("5."))
-			b := setupChat(t, cfg, nil)
-			key := b.thread(t, access.LocalOwner)
-			for i, text := range []string{"one", "two", "three"} {
-				wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid(fmt.Sprint("u", i+1), text)), 200)
-			}
-			if c.messageID == "answer" {
-				c.messageID = b.messages(t, key)[3].ID
-			}
-			body := strings.Replace(uiSaid(c.id, c.text), `"submit-message"`, fmt.Sprintf(`%q,"messageId":%q`, c.trigger, c.messageID), 1)
-			wantStatus(t, b.do(t, "POST", messagesPath(key), body), 200)
-			if got := script.lastRead(); got != c.read {
-				t.Errorf("the model reads %q, want %q", got, c.read)
-			}
-			r := b.do(t, "GET", messagesPath(key)+"?current=true", "")
-			if got := shown(decode[messagePage](t, r).Messages); got != c.current {
-				t.Errorf("the client is shown %q, want %q", got, c.current)
-			}
-			if got := shown(b.messages(t, key)); got != c.saved {
-				t.Errorf("saved is %q, want %q", got, c.saved)
-			}
-			// The next turn goes on from there.
-			wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("next", "next")), 200)
-			if got := script.lastRead(); got != c.current+"|user next" {
-				t.Errorf("then the model reads %q, want %q", got, c.current+"|user next")
-			}
-		})
-	}
 }
 
 // TestUseChatInALiveCall sends pictures as useChat does, as data URLs: the call is shown them, each once although the
@@ -254,70 +85,6 @@ func TestUseChatInALiveCall(t *testing.T) {
 	}
 }
 
-// TestUseChatSaysOnce sends messages again, as a client does that has lost the answer: in a call one that was answered
-// before it, and after a call one that was said in it.
-func TestUseChatSaysOnce(t *testing.T) {
-	t.Parallel()
-	cfg, _ := scriptedChat(words("Hi."))
-	b := setupChat(t, cfg, nil)
-	key := b.thread(t, access.LocalOwner)
-	wantStatus(t, b.do(t, "POST", messagesPath(key), uiSaid("typed", "hello")), 200)
-	wantStatus(t, b.do(t, "POST", callsPath+"?thread_id="+key.Thread, sdpOffer, sdpType), 201)
-	callID, _ := b.calls.Live(key.Owner, key.Thread)
-	wantError(t, b.do(t, "POST", messagesPath(key), uiSaid("typed", "hello")), 409, "call_active")
-	for n := range 3 {
-		if n == 2 {
-			wantStatus(t, b.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200)
-		}
-		r := b.do(t, "POST", messagesPath(key), uiSaid("said", "look"))
-		wantStatus(t, r, 200)
-		if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
-			t.Errorf("the stream has %s", got)
-		}
-	}
-	if got := shown(b.messages(t, key)); got != "user hello|assistant Hi.|user look" {
-		t.Errorf("the thread is %q", got)
-	}
-}
-
-// TestUseChatComesBack reloads the page in the middle of an answer: the turn goes on, and the page finds all of it.
-func TestUseChatComesBack(t *testing.T) {
-	t.Parallel()
-	more := make(chan struct{})
-	cfg, _ := scriptedChat(held("One.", more))
-	b := setupChat(t, cfg, nil)
-	key, server := b.thread(t, access.LocalOwner), b.listen(t)
-	f := follow(t, server, "POST", messagesPath(key), uiSaid("mine", "hello"))
-	f.until("text-delta")
-	f.stop()
-	must(t, f.lost())
-	again := follow(t, server, "GET", messagesPath(key)+"/chat-1/stream", "")
-	again.until("text-delta")
-	close(more)
-	if got := again.rest(); !strings.Contains(got, `"delta":"One."`) || !strings.Contains(got, `"delta":" More."`) || !strings.Contains(got, `"type":"finish"`) || strings.Contains(got, "abort") {
-		t.Errorf("the stream is %s", got)
-	}
-	if all := b.messages(t, key); len(all) != 2 || all[1].Text() != "One. More." || all[1].Metadata.Status != thread.StatusCompleted {
-		t.Errorf("the thread is %+v", all)
-	}
-}
-
-// TestUseChatStops disconnects in the middle of an answer, where that is to end the turn.
-func TestUseChatStops(t *testing.T) {
-	t.Parallel()
-	cfg, _ := scriptedChat(held("One.", nil))
-	b := setupChat(t, cfg, func(cfg *Config) { cfg.StopWithReader = true })
-	key := b.thread(t, access.LocalOwner)
-	f := follow(t, b.listen(t), "POST", messagesPath(key), uiSaid("mine", "hello"))
-	f.until("text-delta")
-	turn := b.chat.Running(key)
-	f.stop()
-	result, err := turn.Wait(within(t))
-	if err != nil || result.Finish != chat.FinishInterrupted || result.Text != "One." {
-		t.Errorf("turn %+v, %v", result, err)
-	}
-}
-
 // TestUseChatStopsAndGoesOn stops an answer and sends another message at once, as a client does that does not wait for the
 // end of what it has stopped.
 func TestUseChatStopsAndGoesOn(t *testing.T) {
@@ -340,7 +107,7 @@ func TestUseChatStopsAndGoesOn(t *testing.T) {
 			f.stop()
 			sending.Wait()
 			wantStatus(t, next, 200)
-			if got := script.lastRead(); !strings.HasSuffix(got, "user hello|assistant One.|user go on") {
+			if _, got := script.lastRead(); !strings.HasSuffix(got, "user hello|assistant One.|user go on") {
 				t.Errorf("the model reads %q", got)
 			}
 		})
