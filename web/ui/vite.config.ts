@@ -1,28 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { brotliCompressSync, brotliDecompressSync } from 'node:zlib';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import ts from 'typescript';
 import type { Rolldown } from 'vite';
 import { defineConfig } from 'vitest/config';
-
-/** Texts stand side by side, as both(English, German): a catalogue with ?en or ?de has one of each. */
-const apart = {
-  name: 'languages-apart',
-  enforce: 'pre' as const,
-  transform(code: string, id: string) {
-    const tag = /\/words\/catalogue\/\w+\.ts\?(en|de)$/.exec(id)?.[1];
-    if (!tag) return undefined;
-    const take: ts.TransformerFactory<ts.SourceFile> = (context) => (file) => {
-      const visit = (node: ts.Node): ts.Node =>
-        ts.isCallExpression(node) && node.expression.getText(file) === 'both'
-          ? ts.visitNode(node.arguments[tag === 'de' ? 1 : 0]!, visit)
-          : ts.visitEachChild(node, visit, context);
-      return ts.visitEachChild(file, visit, context);
-    };
-    const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
-    return { code: ts.transpileModule(code, { compilerOptions, transformers: { before: [take] } }).outputText, map: null };
-  },
-};
+import { languages } from './languages.ts';
 
 /** Beside each larger file the same as browsers take it. What the last build has is kept: versions of Node.js compress otherwise. */
 const last = new Map<string, Buffer>();
@@ -48,13 +29,13 @@ const compressed = {
 // What is loaded with the page: the framework, and all but what is drawn only when it is asked for.
 const isBase = (id: string) =>
   /node_modules\/(svelte|esm-env|clsx)\//.test(id) ||
-  /\/src\/(base|words\/(?!catalogue\/(?!page\.ts\?en)|charts|product|sight|ending)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments|Dialog|WhoPill)|view\/(App|Dialogs|Dock|NoticeList|Panels|Thread|TopBar)\.|view\/side\/(Sidebar|ThreadItem)|view\/thread\/(Banner|Composer|Empty)|app\.css)/.test(id);
+  /\/src\/(base|words\/(?!\w+\.json(?!\?page)|(?!en)\w+\.json|charts|product|sight|ending)|api\/(?!assistants|hooks|mine|reports)|link|page|message|device\/(?!awake|devices|pictures|trial)|call\/(call|state|sound|speaker|remembered)|thread|view\/parts\/(Icon|Sheet|Later|Timer|focus|keys|swipe|meters|orb|Orb|attachments|Dialog|WhoPill)|view\/(App|Dialogs|Dock|NoticeList|Panels|Thread|TopBar)\.|view\/side\/(Sidebar|ThreadItem)|view\/thread\/(Banner|Composer|Empty)|app\.css)/.test(id);
 
 // The build is committed, so its files have fixed names: a change shows as a
 // change, not as a new file. The server revalidates them by ETag.
 export default defineConfig({
   base: './',
-  plugins: [apart, svelte(), compressed],
+  plugins: [languages, svelte(), compressed],
   build: {
     target: 'es2022',
     // Colours are written once, with light-dark().

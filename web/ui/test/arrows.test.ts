@@ -7,7 +7,6 @@ import { describe, expect, it } from 'vitest';
 // further down, never up and never beside.
 const floors: string[][] = [
   ['base'],
-  ['words/catalogue'],
   ['words'],
   ['charts', 'message', 'device'],
   ['api'],

@@ -8,8 +8,9 @@ import { lookOf, safeColor } from '../src/charts/look';
 import { loadMap, projected } from '../src/charts/maps';
 import { chartOption } from '../src/charts/option';
 import { chartKinds, readChart, type Chart } from '../src/charts/output';
-import { words as de } from '../src/words/catalogue/charts?de';
-import { words as en } from '../src/words/catalogue/charts?en';
+import de from '../src/words/de.json';
+import en from '../src/words/en.json';
+import { textsOf } from '../src/words/texts';
 
 const outputs = JSON.parse(readFileSync('test/fixtures/charts.json', 'utf8')) as unknown[];
 const charts = outputs.map((output) => readChart(output) as Chart);
@@ -50,7 +51,7 @@ describe('the sixteen kinds', () => {
   });
 
   it.each(drawnCharts.map(({ kind }) => kind))('%s has a name in each language', (kind) => {
-    for (const { label } of [en, de]) expect(label(kind, 'Sales')).not.toBe(label('', 'Sales'));
+    for (const { label } of [textsOf(en.charts, 'en'), textsOf(de.charts, 'de')]) expect(label(kind, 'Sales')).not.toBe(label('', 'Sales'));
   });
 
   it.each(charts.map((chart) => [chart.kind, chart] as const))('%s has a title and a picture', (kind, chart) => {

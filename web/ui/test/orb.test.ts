@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { suggestionsOf } from '../src/page/suggestions.svelte';
 import { byThread } from '../src/api/server';
 import { barsOf, paintOrb, readRgb, towards } from '../src/view/parts/orb';
-import { words as en } from '../src/words/catalogue/page?en';
-import type { Word } from '../src/words/catalogue/page';
+import { t, type Word } from '../src/words/language.svelte';
+
+const en = t();
 
 const silence = { you: 0, assistant: 0 };
 

@@ -386,7 +386,7 @@ export class Call {
     this.#release(hangup);
     forget();
     if (this.#parts?.isBadEnding(reason)) this.hooks.onProblem(`ended_${reason}`, this.#parts.endingWords(reason));
-    this.hooks.onEnded(before.captions.length + before.tools.length > 0 || this.typed !== null);
+    this.hooks.onEnded(before.captions.some(({ text }) => text !== '') || before.tools.length > 0 || this.typed !== null);
   }
 
   #release(hangup: boolean): void {

@@ -1,6 +1,6 @@
 import { PlainError } from '../base/errors';
 import { asObject, asText, type Json } from '../base/json';
-import { t } from '../words/language.svelte';
+import { problemWords, refusedWords } from '../words/say';
 import { failureOf } from './reduce';
 import { Line } from './line';
 
@@ -38,8 +38,8 @@ export async function playSample({ voice, upstream, words, speaker, volume, iceS
       line.send({ type: 'response.create' });
     } else if (type === 'output_audio_buffer.started') onSound();
     else if (type === 'output_audio_buffer.stopped' || type === 'bridge.ended') resolve();
-    else if (failure) reject(new PlainError(failure.code, t().serviceRefused(failure.code, failure.message)));
-    else if (type === 'error') reject(new PlainError('sample', t().serviceProblem(asText(asObject(event.error).message))));
+    else if (failure) reject(new PlainError(failure.code, refusedWords(failure.code, failure.message)));
+    else if (type === 'error') reject(new PlainError('sample', problemWords(asText(asObject(event.error).message))));
   };
   const line = new Line(iceServers, context.createMediaStreamDestination().stream, {
     onPlaced: onThread,

@@ -158,7 +158,7 @@ export class Sight {
       return await this.hooks.open(subject);
     } catch (thrown) {
       // Whoever closes the browser's choice of screens has changed their mind.
-      if (subject !== 'screen' || !(thrown instanceof Error) || thrown.name !== 'NotAllowedError') this.hooks.onProblem(`no_${subject}`, w().failed(subject, thrown instanceof Error ? thrown.message : String(thrown)));
+      if (subject !== 'screen' || !(thrown instanceof Error) || thrown.name !== 'NotAllowedError') this.hooks.onProblem(`no_${subject}`, w().failed(subject, (thrown instanceof Error ? thrown.message : String(thrown)).replace(/\.$/, '')));
       return null;
     }
   }

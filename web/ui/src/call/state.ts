@@ -1,6 +1,6 @@
 import type { Json } from '../base/json';
 import type { Approval, Caption, ToolRun } from '../message/live';
-import type { Word } from '../words/catalogue/page';
+import type { Word } from '../words/language.svelte';
 
 /** The speed of a call that has not said it. */
 export const unknownSpeed = 0;

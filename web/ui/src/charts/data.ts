@@ -1,5 +1,6 @@
 import { asNumber, asObjects, asText, isObject, type Json } from '../base/json';
 import { w } from '../words/charts';
+import { textIn } from '../words/texts';
 import { formatNumber } from './frame';
 import { tableOf, type Table } from './html';
 import { mostSeries, type Chart } from './output';
@@ -59,8 +60,7 @@ function flat(point: Json): Row {
 
 /** What a field of the tools is called. Names of series, such as iPhone, stay as they are. */
 function labelOf(key: string): string {
-  const { fields } = w();
-  return (Object.hasOwn(fields, key) && fields[key]) || key;
+  return textIn(w().fields, key) ?? key;
 }
 
 /** A table as CSV (RFC 4180). What a spreadsheet would read as a formula is marked as text. */

@@ -1,9 +1,10 @@
 import { t } from '../words/language.svelte';
+import { textIn } from '../words/texts';
 import type { Metadata } from './message';
 
 /** Why something failed, in the page's language if it has words for the kind of failure. */
 export function reasonWords(kind: string, message: string): string {
-  return t().reasons[kind] ?? message;
+  return textIn(t().reasons, kind) ?? message;
 }
 
 /** The line below a failed answer. If its text is the reason already, that is not repeated. */
@@ -22,5 +23,5 @@ export function plainText({ notice, error, finish }: Metadata, text: string): st
 
 /** The line below an answer that ended too early; empty if it did not, or says so itself. */
 export function cutWords({ notice, finish = '' }: Metadata): string {
-  return notice ? '' : (t().transcript.cut[finish] ?? '');
+  return notice ? '' : (textIn(t().transcript.cut, finish) ?? '');
 }

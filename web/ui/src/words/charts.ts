@@ -1,6 +1,4 @@
-import { words as de } from './catalogue/charts?de';
-import { words as en } from './catalogue/charts?en';
 import { inLanguage } from './language.svelte';
 
 /** The words of charts and tables, which are loaded with the first of them. */
-export const w = inLanguage<typeof import('./catalogue/charts').words>(en, de);
+export const w = inLanguage<'charts'>(import.meta.glob('./*.json', { query: '?charts', import: 'default', eager: true }));

@@ -1,13 +1,12 @@
-import { words as de } from './catalogue/ending?de';
-import { words as en } from './catalogue/ending?en';
 import { inLanguage } from './language.svelte';
+import { textIn } from './texts';
 
 /** The words of the ends of calls, which are loaded with the first call. */
-export const ends = inLanguage<typeof import('./catalogue/ending').words>(en, de);
+export const ends = inLanguage<'ending'>(import.meta.glob('./*.json', { query: '?ending', import: 'default', eager: true }));
 
 /** Says why a call ended. */
 export function endingWords(reason: string): string {
-  return ends().endings[reason] ?? ends().ended(reason.replaceAll('_', ' '));
+  return textIn(ends().endings, reason) ?? ends().ended(reason.replaceAll('_', ' '));
 }
 
 /** Endings that nobody asked for are shown as a problem. */

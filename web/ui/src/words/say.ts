@@ -1,6 +1,7 @@
 import { PlainError } from '../base/errors';
 import { wait } from './format';
 import { t } from './language.svelte';
+import { textIn } from './texts';
 
 // What the page says when something ends or goes wrong.
 
@@ -19,24 +20,33 @@ const benign = new Set([
 /** Words for an error event of the data channel; null if it needs no notice. */
 export function errorEventWords(code: string, message: string): string | null {
   if (benign.has(code)) return null;
-  return t().upstreamErrors[code] ?? t().serviceProblem(message || code);
+  return textIn(t().upstreamErrors, code) ?? problemWords(message || code);
+}
+
+/** Words for what the voice service says of a problem. */
+export function problemWords(what: string): string {
+  return t().serviceProblem(what.replace(/\.$/, '') || '–');
+}
+
+/** Words for a call that the voice service refused. */
+export function refusedWords(code: string, why: string): string {
+  return why ? t().serviceRefusedBecause(code, why) : t().serviceRefused(code);
 }
 
 /** Words for a failed HTTP request. retryAfter is the wait that the server asks for, in seconds; 0 if it names none. */
 export function httpWords(status: number, code: string, message: string, retryAfter = 0): string {
   const words = t().http;
-  const known = words.byCode[code];
+  const known = textIn(words.byCode, code);
   if (known) return known;
   if (status === 401) return words.unauthorized;
   if (status === 403) return `${words.forbidden} ${message}`.trim(); // the operator has to change something, and the server knows what
   if (status === 404) return words.gone;
   if (status === 409 && code === 'agent_busy') return words.busy;
   if (status === 413) return message || words.tooLarge;
-  if (status === 429) return words.tooMany(retryAfter > 0 ? wait(retryAfter) : '');
+  if (status === 429) return retryAfter > 0 ? words.tooManyFor(wait(retryAfter)) : words.tooMany;
   // A proxy whose server is away gives no code.
   if (code !== '' && (status === 502 || status === 504)) {
-    const known = t().upstreamErrors[code];
-    return known ?? t().serviceRefused(code, message.replace(/^The upstream refused the call \(\d+\): /, ''));
+    return textIn(t().upstreamErrors, code) ?? refusedWords(code, message.replace(/^The upstream refused the call \(\d+\): /, ''));
   }
   if (status >= 502 && status <= 504) return words.unready;
   if (status === 0) return words.unreachable;
@@ -56,12 +66,12 @@ const microphoneCodes: Record<string, string> = {
 /** Words for a microphone that cannot be used. */
 export function microphoneError(name: string): PlainError {
   const code = microphoneCodes[name] ?? 'mic_failed';
-  return new PlainError(code, t().microphone[code] ?? t().micFailed(name));
+  return new PlainError(code, textIn(t().microphone, code) ?? t().micFailed(name));
 }
 
 /** A tool's name for people: create_bar_chart → Create bar chart, mail__send → Mail: send. */
 export function toolTitle(name: string): string {
-  const own = t().tool.titles[name];
+  const own = textIn(t().tool.titles, name);
   if (own) return own;
   const words = name
     .replace(/^([^_].*?)__/, '$1: ')

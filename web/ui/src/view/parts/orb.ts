@@ -1,4 +1,4 @@
-import type { Word } from '../../words/catalogue/page';
+import type { Word } from '../../words/language.svelte';
 
 // The picture of a call: a disc with the five bars of the page's sign, which move with both voices.
 
