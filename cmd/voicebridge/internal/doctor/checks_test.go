@@ -78,23 +78,23 @@ func TestChecks(t *testing.T) {
 		"a local page":   {"", (*doctor).microphone, "ok: microphone: browsers on this machine let the page use it; others cannot"},
 		"a key for voice alone": {
 			"VOICEBRIDGE_REALTIME_API_KEY=canary OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
-			"problem: voice model: " + s.URL + " refuses the key in VOICEBRIDGE_REALTIME_API_KEY (401)",
+			"problem: voice model: " + s.URL + " refuses the key (401): is VOICEBRIDGE_REALTIME_API_KEY set",
 		},
 		"a key for voice elsewhere": {
-			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
-			"problem: typed messages by openai: " + s.URL + " requires a key (401): set OPENAI_API_KEY",
+			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls OPENAI_BASE_URL=" + s.URL, (*doctor).typing,
+			"problem: typed messages by openai: " + s.URL + " refuses the key (401): is OPENAI_API_KEY set",
 		},
 		"another text model": {
-			"OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
-			"warning: voice model: " + s.URL + " does not offer gpt-5.4-mini to this key: choose another model for typed messages",
+			"OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL, (*doctor).typing,
+			"warning: typed messages by openai: " + s.URL + " answers, but does not list the model gpt-5.4-mini: if no answers come, choose another with VOICEBRIDGE_TEXT_MODEL",
 		},
 		"the simulator is forced": {
-			"OPENAI_API_KEY=right VOICEBRIDGE_UPSTREAM=simulator VOICEBRIDGE_TEXT_MODEL=gpt-realtime-2.1 OPENAI_BASE_URL=" + s.URL, (*doctor).calls,
-			"ok: typed messages by openai: " + s.URL + " answers and takes the key|",
+			"OPENAI_API_KEY=right VOICEBRIDGE_UPSTREAM=simulator VOICEBRIDGE_TEXT_MODEL=gpt-realtime-2.1 OPENAI_BASE_URL=" + s.URL, (*doctor).typing,
+			"ok: typed messages by openai: " + s.URL + " answers and has the model gpt-realtime-2.1|",
 		},
 		"a key in an address": {
 			"VOICEBRIDGE_REALTIME_API_KEY=canary VOICEBRIDGE_REALTIME_URL=http://127.0.0.1:1/calls?key=canary", (*doctor).calls,
-			"problem: voice calls: http://127.0.0.1:1/calls does not answer",
+			"problem: upstream openai: http://127.0.0.1:1/calls does not answer",
 		},
 		"a password in an address": {"OLLAMA_HOST=http://u:canary@127.0.0.1:1", (*doctor).typing, "problem: typed messages by ollama: http://u:xxxxx@127.0.0.1:1 does not answer"},
 	} {

@@ -5,50 +5,12 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/realtime/simulator"
 )
-
-func TestJudgeModels(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "empty.yaml")
-	must(t, os.WriteFile(file, nil, 0o600))
-	for _, c := range []struct {
-		key    string
-		status int
-		body   string
-		want   string
-	}{
-		{"sk-1", 200, `{"data":[{"id":"other"},{"id":"mine"}]}`, "ok: voice model: https://x/a%20b/v1 answers and takes the key; calls use mine with the voice "},
-		{"sk-1", 200, `{"data":[]}`, "ok: "},
-		{"sk-1", 200, `{}`, "ok: "},
-		{"sk-1", 200, `{"data":[{"id":"other"}]}`, "warning: voice model: https://x/a%20b/v1 does not offer mine to this key"},
-		{"sk-1", 200, `<html>`, "problem: voice model: https://x/a%20b/v1 answers with something other"},
-		{"sk-1", 200, `{"data":7}`, "problem: "},
-		{"sk-1", 200, ``, "problem: "},
-		{"sk-1", 401, `{"error":{"message":"\nok: forged"}}`, "problem: voice model: https://x/a%20b/v1 refuses the key"},
-		{"sk-1", 403, ``, "problem: voice model: https://x/a%20b/v1 refuses the key"},
-		{"", 401, ``, "problem: voice model: https://x/a%20b/v1 requires a key"},
-		{"", 404, ``, "warning: voice model: https://x/a%20b/v1 answers, but has no list"},
-		{"sk-1", 405, ``, "warning: "},
-		{"sk-1", 429, ``, "warning: voice model: https://x/a%20b/v1 answers that the key's limit"},
-		{"sk-1", 302, ``, "problem: voice model: https://x/a%20b/v1 answers 302"},
-		{"sk-1", 500, ``, "problem: "},
-	} {
-		cfg, err := config.Load(config.Sources{File: file, Environ: []string{
-			"OPENAI_API_KEY=" + c.key, "OPENAI_BASE_URL=https://x/a%20b/v1", "VOICEBRIDGE_UPSTREAM=openai", "VOICEBRIDGE_REALTIME_MODEL=mine", "VOICEBRIDGE_TEXT_MODEL=mine",
-		}})
-		must(t, err)
-		if got := judgeModels(&cfg, c.status, []byte(c.body)).String(); !strings.HasPrefix(got, c.want) {
-			t.Errorf("%d %s: got %q, want %q", c.status, c.body, got, c.want)
-		}
-	}
-}
 
 // TestListedUpstreams tries each upstream of the list, over its transport.
 func TestListedUpstreams(t *testing.T) {

@@ -27,11 +27,22 @@ type question struct {
 	refused int
 	// offered reports whether the body of a successful answer has the model; nil means that every such
 	// answer has it.
-	offered func(body []byte) bool
+	offered func(body []byte, model string) bool
+	// model is what is asked for, and choice the variable that chooses another.
+	model, choice string
 }
 
-// providers are the questions for all providers but OpenAI, which is asked as the upstream of calls.
+// ofOpenAI is the question for OpenAI and compatible servers. Source: https://developers.openai.com/api/reference/models
+func ofOpenAI(c *config.Config) question {
+	return question{
+		base: strings.TrimSuffix(c.OpenAIBaseURL, "/"), setting: "OPENAI_BASE_URL", path: "/models",
+		variable: "OPENAI_API_KEY", header: withKey("Authorization", c.Secrets.OpenAIKey), offered: openAIHas,
+	}
+}
+
+// providers are the questions for all providers.
 var providers = map[string]func(*config.Config) question{
+	config.ProviderOpenAI: ofOpenAI,
 	// Source: https://docs.claude.com/en/api/models
 	config.ProviderAnthropic: func(c *config.Config) question {
 		header := withKey("X-Api-Key", c.Secrets.AnthropicKey)
@@ -62,10 +73,16 @@ var providers = map[string]func(*config.Config) question{
 		base, _ := ollama.Address(c.OllamaHost) // checked with the settings
 		return question{
 			base: base, setting: "OLLAMA_HOST", path: "/api/tags", variable: "OLLAMA_API_KEY",
-			header:  withKey("Authorization", c.Secrets.OllamaKey),
-			offered: func(body []byte) bool { return ollamaHas(body, c.TextModel(config.ProviderOllama)) },
+			header: withKey("Authorization", c.Secrets.OllamaKey), offered: ollamaHas,
 		}
 	},
+}
+
+// openAIHas reports whether a list of models has one. An empty list says nothing.
+func openAIHas(body []byte, model string) bool {
+	var list struct{ Data []struct{ ID string } }
+	return json.Unmarshal(body, &list) == nil &&
+		(len(list.Data) == 0 || slices.Contains(list.Data, struct{ ID string }{model}))
 }
 
 // ollamaHas reports whether a list of models has one; a name without a tag means the tag latest.
@@ -82,11 +99,8 @@ func ollamaHas(body []byte, model string) bool {
 	return slices.Contains(list.Models, struct{ Name string }{model})
 }
 
-const typedBy = "typed messages by "
-
-// provider reports whether a provider of text models answers, accepts the key and has the model.
-func (d *doctor) provider(ctx context.Context, name string, q question) {
-	about, model := typedBy+name, d.cfg.TextModel(name)
+// provider reports whether a provider of models answers, accepts the key and has the model.
+func (d *doctor) provider(ctx context.Context, about string, q question) {
 	status, body, err := get(ctx, q.base+q.path, q.header)
 	if u, err := url.Parse(q.base); err == nil {
 		q.base = u.Redacted()
@@ -98,14 +112,16 @@ func (d *doctor) provider(ctx context.Context, name string, q question) {
 		d.say(problem, about, "%s refuses the key (%d): is %s set, complete, and still valid?", q.base, status, q.variable)
 	case status == http.StatusTooManyRequests:
 		d.say(warning, about, "%s answers that the key's limit or credit is used up (%d)", q.base, status)
+	case status == http.StatusOK && !json.Valid(body):
+		d.say(problem, about, "%s answers with something other than JSON: is %s right?", q.base, q.setting)
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed,
-		status == http.StatusOK && q.offered != nil && !q.offered(body):
+		status == http.StatusOK && q.offered != nil && !q.offered(body, q.model):
 		d.say(warning, about,
-			"%s answers, but does not list the model %s: if no answers come, choose another with VOICEBRIDGE_TEXT_MODEL, or "+
-				"get this one", q.base, model)
+			"%s answers, but does not list the model %s: if no answers come, choose another with %s, or get this one",
+			q.base, q.model, q.choice)
 	case status != http.StatusOK:
 		d.say(problem, about, "%s answers %d: is %s right?", q.base, status, q.setting)
 	default:
-		d.say(fine, about, "%s answers and has the model %s", q.base, model)
+		d.say(fine, about, "%s answers and has the model %s", q.base, q.model)
 	}
 }

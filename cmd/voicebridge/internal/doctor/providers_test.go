@@ -15,7 +15,7 @@ func TestProviders(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		claude, gemini := r.Header.Get("X-Api-Key"), r.Header.Get("X-Goog-Api-Key")
 		switch path := r.URL.Path; {
-		case claude == "canary":
+		case claude == "canary", r.Header.Get("Authorization") == "Bearer canary":
 			w.WriteHeader(http.StatusUnauthorized)
 		case gemini == "canary":
 			w.WriteHeader(http.StatusBadRequest) // as Google answers
@@ -23,6 +23,12 @@ func TestProviders(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		case path == "/v1/models/claude-1" && claude == "right" && r.Header.Get("Anthropic-Version") != "", path == "/v1beta/models/gemini-1" && gemini == "right":
 			_, _ = w.Write([]byte(`{}`))
+		case path == "/v1/models":
+			_, _ = w.Write([]byte(`{"data":[{"id":"mine"}]}`))
+		case path == "/page/models":
+			_, _ = w.Write([]byte("<html>"))
+		case path == "/empty/models":
+			_, _ = w.Write([]byte(`{"data":[]}`))
 		case path == "/api/tags":
 			_, _ = w.Write([]byte(`{"models":[{"name":"mine:latest"},{"name":"other:7b"}]}`))
 		default:
@@ -36,6 +42,11 @@ func TestProviders(t *testing.T) {
 		{"anthropic", "ANTHROPIC_API_KEY=right ANTHROPIC_BASE_URL=" + s.URL, "claude-2", "warning: typed messages by anthropic: " + s.URL + " answers, but does not list the model claude-2"},
 		{"anthropic", "ANTHROPIC_API_KEY=canary ANTHROPIC_BASE_URL=" + s.URL, "claude-1", "problem: typed messages by anthropic: " + s.URL + " refuses the key (401): is ANTHROPIC_API_KEY set"},
 		{"anthropic", "ANTHROPIC_API_KEY=spent ANTHROPIC_BASE_URL=" + s.URL, "claude-1", "warning: typed messages by anthropic: " + s.URL + " answers that the key's limit"},
+		{"openai", "OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL + "/v1/", "mine", "ok: typed messages by openai: " + s.URL + "/v1 answers and has the model mine"},
+		{"openai", "OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL + "/v1", "other", "warning: typed messages by openai: " + s.URL + "/v1 answers, but does not list the model other"},
+		{"openai", "OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL + "/page", "mine", "problem: typed messages by openai: " + s.URL + "/page answers with something other than JSON: is OPENAI_BASE_URL right"},
+		{"openai", "OPENAI_API_KEY=right OPENAI_BASE_URL=" + s.URL + "/empty", "mine", "ok: typed messages by openai: "},
+		{"openai", "OPENAI_API_KEY=canary OPENAI_BASE_URL=" + s.URL + "/v1", "mine", "problem: typed messages by openai: " + s.URL + "/v1 refuses the key (401): is OPENAI_API_KEY set"},
 		{"google", "GEMINI_API_KEY=right GEMINI_BASE_URL=" + s.URL + "/v1beta", "gemini-1", "ok: typed messages by google: "},
 		{"google", "GEMINI_API_KEY=right GEMINI_BASE_URL=" + s.URL, "models/gemini-1", "ok: typed messages by google: "},
 		{"google", "GEMINI_API_KEY=right GEMINI_BASE_URL=" + s.URL, "gemini-2", "warning: typed messages by google: "},
