@@ -34,33 +34,6 @@ type upstream struct {
 	running bool
 }
 
-func openUpstream(
-	ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger,
-) (*upstream, error) {
-	if len(cfg.Upstreams) > 0 {
-		return openUpstreams(ctx, cfg, api, log)
-	}
-	if cfg.Driver() == config.UpstreamSimulator {
-		u, err := openSimulator(ctx, cfg, log)
-		if err == nil {
-			u.routes = []bridge.Route{
-				{Upstream: u.simulated(config.UpstreamSimulator, config.TransportWebRTC, api, cfg.Realtime.Model)},
-			}
-		}
-		return u, err
-	}
-	key := cfg.VoiceKey()
-	if host := unencrypted(cfg.CallsURL()); host != "" && key.IsSet() {
-		log.Warn("the API key travels unencrypted", "host", host)
-	}
-	if cfg.VoiceCost(config.UpstreamOpenAI, cfg.Realtime.Model, realtime.Usage{InputTokens: 1}) == nil {
-		log.Warn("the cost of calls is unknown: the model has no price per token", "model", cfg.Realtime.Model)
-	}
-	client := realtimeClient(&cfg)
-	client.HTTP = &http.Client{Transport: agent{}}
-	return &upstream{routes: []bridge.Route{{Upstream: bridge.NewRealtime(config.UpstreamOpenAI, api, client)}}}, nil
-}
-
 // agent is the default transport with this program's name as the User-Agent.
 type agent struct{}
 
@@ -70,36 +43,24 @@ func (agent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// realtimeClient returns a client that creates calls as the settings say.
-func realtimeClient(cfg *config.Config) *realtime.Client {
-	key := cfg.VoiceKey()
+// realtimeClient returns a client that creates calls of an upstream.
+func realtimeClient(cfg *config.Config, u *config.Upstream) *realtime.Client {
 	return &realtime.Client{
-		CallsURL: cfg.CallsURL(), APIKey: key.Reveal(), KeyHeader: cfg.Realtime.APIKeyHeader,
-		JSON:        cfg.Realtime.CallBody == "json",
-		DataChannel: dataChannel(cfg), Timeout: cfg.Calls.Setup,
+		CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(cfg),
+		JSON: u.Unlisted && cfg.Realtime.CallBody == "json", Timeout: cfg.Calls.Setup,
+		HTTP: &http.Client{Transport: agent{}},
 	}
 }
 
 // dataChannel returns the stream that the data channel to the upstream has from the start, zero if the upstream waits
 // for its announcement: only OpenAI says that it does not ("WebRTC with WARP").
 func dataChannel(cfg *config.Config) int {
-	calls := []string{cfg.CallsURL()}
-	if len(cfg.Upstreams) > 0 {
-		calls = nil
-	} else if cfg.Driver() != config.UpstreamOpenAI {
-		return 0
-	}
 	for i := range cfg.Upstreams { // all have the same kind of peer
-		switch u := &cfg.Upstreams[i]; {
-		case u.IsLive():
+		u := &cfg.Upstreams[i]
+		at, err := url.Parse(u.Address())
+		other := err != nil || at.Hostname() != "api.openai.com"
+		if u.IsLive() || u.By() == config.TransportWebRTC && other {
 			return 0 // it waits
-		case u.By() == config.TransportWebRTC:
-			calls = append(calls, u.Address())
-		}
-	}
-	for _, address := range calls {
-		if u, err := url.Parse(address); err != nil || u.Hostname() != "api.openai.com" {
-			return 0
 		}
 	}
 	return 4 // as in OpenAI's example
@@ -124,7 +85,7 @@ func openSimulator(ctx context.Context, cfg config.Config, log *slog.Logger) (*u
 	}
 	u := &upstream{sim: sim, key: key, ln: ln, log: log}
 	u.note = "No OPENAI_API_KEY is set: a simulator answers. It hears that you speak, not what you say."
-	if cfg.Upstream == config.UpstreamSimulator || len(cfg.Upstreams) > 0 {
+	if cfg.Upstream != "" || !cfg.Upstreams[0].Unlisted {
 		u.note = "A simulator answers, because VOICEBRIDGE_UPSTREAM says so. It hears that you speak, not what you say."
 	}
 	return u, nil
@@ -151,10 +112,8 @@ func unencrypted(address string) string {
 	return u.Host
 }
 
-// openUpstreams makes the drivers of the settings' list.
-func openUpstreams(
-	ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger,
-) (*upstream, error) {
+// openUpstream makes the drivers of the upstreams.
+func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
 	all := &upstream{log: log}
 	if slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.BuiltIn() }) {
 		var err error
@@ -193,11 +152,7 @@ func openUpstreams(
 			client.Header.Set("User-Agent", "voicebridge/"+buildVersion())
 			route.Upstream = bridge.NewWebSocket(u.Name, client)
 		default:
-			client := &realtime.Client{
-				CallsURL: u.Address(), APIKey: u.Key.Reveal(), KeyHeader: u.Settled().KeyHeader, DataChannel: dataChannel(&cfg),
-			}
-			client.HTTP = &http.Client{Transport: agent{}}
-			route.Upstream = bridge.NewRealtime(u.Name, api, client)
+			route.Upstream = bridge.NewRealtime(u.Name, api, realtimeClient(&cfg, &u))
 		}
 		all.routes = append(all.routes, route)
 	}
@@ -225,11 +180,7 @@ func needsLoopback(cfg config.Config) bool {
 		at, err := url.Parse(u.Address())
 		return u.BuiltIn() || err == nil && config.IsLoopback(at.Hostname())
 	}
-	if cfg.Driver() == config.UpstreamSimulator || slices.ContainsFunc(cfg.Upstreams, local) {
-		return true
-	}
-	u, err := url.Parse(cfg.CallsURL())
-	return err == nil && config.IsLoopback(u.Hostname())
+	return slices.ContainsFunc(cfg.Upstreams, local)
 }
 
 // close ends what was opened but never run.

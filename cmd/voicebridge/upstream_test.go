@@ -23,7 +23,7 @@ func TestOtherVoiceServers(t *testing.T) {
 				t.Errorf("the driver is %s", cfg.Driver())
 			}
 			session := `{"type":"realtime","model":"` + cfg.Realtime.Model + `"}`
-			call, err := realtimeClient(&cfg).CreateCall(t.Context(), "v=0", []byte(session))
+			call, err := realtimeClient(&cfg, &cfg.Upstreams[0]).CreateCall(t.Context(), "v=0", []byte(session))
 			if err != nil || call.Answer == "" {
 				t.Errorf("CreateCall() = %+v, %v", call, err)
 			}
@@ -40,7 +40,7 @@ func TestDataChannelOfUpstream(t *testing.T) {
 		cfg, err := config.Load(config.Sources{Environ: []string{"OPENAI_API_KEY=k", "OPENAI_BASE_URL=" + address}})
 		must(t, err)
 		a := app{cfg: cfg}
-		if got, media := realtimeClient(&cfg).DataChannel, a.mediaConfig().DataChannel; got != want || int(media) != want {
+		if got, media := realtimeClient(&cfg, &cfg.Upstreams[0]).DataChannel, a.mediaConfig().DataChannel; got != want || int(media) != want {
 			t.Errorf("%s: the call names stream %d, its peer has %d, want %d", address, got, media, want)
 		}
 	}

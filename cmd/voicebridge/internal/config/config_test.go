@@ -105,7 +105,7 @@ func TestEveryVariableOfTheEnvironment(t *testing.T) {
 			return fmt.Sprint(len(c.Secrets.TraceHeaders), c.Secrets.TraceHeaders["api-key"].Reveal(), c.Secrets.TraceHeaders["X-B"].Reveal())
 		}, "2a b=c"},
 		{"VOICEBRIDGE_UDP_PORT", "", func(c Config) any { return c.Media.UDPPort }, 0},
-		{"VOICEBRIDGE_REALTIME_URL", "https://x.example/openai/v1/realtime/calls?a=b", func(c Config) any { return c.CallsURL() }, "https://x.example/openai/v1/realtime/calls?a=b"},
+		{"VOICEBRIDGE_REALTIME_URL", "https://x.example/openai/v1/realtime/calls?a=b", func(c Config) any { return c.Realtime.URL }, "https://x.example/openai/v1/realtime/calls?a=b"},
 		{"VOICEBRIDGE_REALTIME_API_KEY", "k", func(c Config) any { return c.VoiceKey().Reveal() + c.Driver() }, "kopenai"},
 		{"VOICEBRIDGE_REALTIME_API_KEY_HEADER", "api-key", func(c Config) any { return c.Realtime.APIKeyHeader }, "api-key"},
 		{"VOICEBRIDGE_SECRET", strings.Repeat("s", 32), func(c Config) any { return len(c.Secrets.Signing.Reveal()) }, 32},

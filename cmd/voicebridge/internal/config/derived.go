@@ -49,18 +49,10 @@ func (c *Config) TurnsPerOwner() int {
 
 // Driver returns the upstream in use: openai or simulator.
 func (c *Config) Driver() string {
-	switch {
-	case len(c.Upstreams) > 0 && c.Upstreams[0].Profile == UpstreamSimulator:
-		return UpstreamSimulator
-	case len(c.Upstreams) > 0:
-		return UpstreamOpenAI
-	case c.Upstream != "":
-		return c.Upstream
-	case c.VoiceKey().IsSet():
-		return UpstreamOpenAI
-	default:
+	if c.Upstreams[0].Profile == UpstreamSimulator {
 		return UpstreamSimulator
 	}
+	return UpstreamOpenAI
 }
 
 // DelegatesToChat reports whether an upstream has its work done by text turns.
@@ -73,9 +65,15 @@ func (c *Config) VoiceKey() access.Secret {
 	return cmp.Or(c.Secrets.RealtimeKey, c.Secrets.OpenAIKey)
 }
 
-// CallsURL returns the address of the calls route.
-func (c *Config) CallsURL() string {
-	return cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls")
+// unlisted returns the upstream of settings that list none: openai with a key, else the simulator.
+func (c *Config) unlisted() Upstream {
+	if c.Upstream == UpstreamSimulator || c.Upstream == "" && !c.VoiceKey().IsSet() {
+		return Upstream{Name: UpstreamSimulator, Profile: UpstreamSimulator, Unlisted: true}
+	}
+	return Upstream{
+		Name: UpstreamOpenAI, Profile: UpstreamOpenAI, Key: c.VoiceKey(), KeyHeader: c.Realtime.APIKeyHeader, Unlisted: true,
+		URL: cmp.Or(c.Realtime.URL, strings.TrimSuffix(c.OpenAIBaseURL, "/")+"/realtime/calls"),
+	}
 }
 
 // TURNServers returns the TURN servers with a password for one owner that expires some time after

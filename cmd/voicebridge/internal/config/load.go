@@ -52,6 +52,9 @@ func Load(src Sources) (Config, error) {
 	l.decode()
 	l.nameUpstream(src.Environ, Defaults().Realtime)
 	l.readUpstreams(src.Environ)
+	if len(l.cfg.Upstreams) == 0 {
+		l.cfg.Upstreams = []Upstream{l.cfg.unlisted()}
+	}
 	l.readAssistants(src.Environ)
 	l.readHooks(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
@@ -421,9 +424,6 @@ func (c *Config) AssistantNames() web.AssistantNames {
 	out := web.AssistantNames{Providers: c.TextProviders(), Upstreams: []string{}}
 	for _, u := range c.Upstreams {
 		out.Upstreams = append(out.Upstreams, u.Name)
-	}
-	if len(c.Upstreams) == 0 {
-		out.Upstreams = append(out.Upstreams, c.Driver())
 	}
 	return out
 }

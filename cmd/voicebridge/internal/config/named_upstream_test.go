@@ -18,7 +18,7 @@ func TestNamedUpstream(t *testing.T) {
 		"an address of a WebSocket":      {environ: "VOICEBRIDGE_REALTIME_URL=ws://h:1/v1/realtime?x=y OPENAI_API_KEY=sk-1", names: "realtime", first: "websocket ws://h:1/v1/realtime?x=y Authorization Bearer sk-1"},
 		"a key and a header of its own":  {environ: "VOICEBRIDGE_REALTIME_URL=wss://h/r VOICEBRIDGE_REALTIME_API_KEY=k VOICEBRIDGE_REALTIME_API_KEY_HEADER=api-key OPENAI_API_KEY=sk-1", names: "realtime", first: "websocket wss://h/r api-key k"},
 		"it comes before a profile":      {environ: "VOICEBRIDGE_REALTIME_URL=ws://h/r VOICEBRIDGE_UPSTREAM=xai", names: "realtime", first: "websocket ws://h/r Authorization Bearer "},
-		"but not before the simulator":   {environ: "VOICEBRIDGE_REALTIME_URL=ws://h/r VOICEBRIDGE_UPSTREAM=simulator"},
+		"but not before the simulator":   {environ: "VOICEBRIDGE_REALTIME_URL=ws://h/r VOICEBRIDGE_UPSTREAM=simulator", names: "simulator", first: "webrtc  Authorization Bearer "},
 		"nor before a list":              {environ: "VOICEBRIDGE_REALTIME_URL=ws://h/r " + list, names: "a b", first: "webrtc https://api.openai.com/v1/realtime/calls Authorization Bearer "},
 		"a profile with its usual key":   {environ: "VOICEBRIDGE_UPSTREAM=xai XAI_API_KEY=x-1", names: "xai", first: "websocket wss://api.x.ai/v1/realtime Authorization Bearer x-1"},
 		"a profile with an address":      {environ: "VOICEBRIDGE_UPSTREAM=azure AZURE_OPENAI_API_KEY=z VOICEBRIDGE_REALTIME_URL=https://h/calls", names: "azure", first: "webrtc https://h/calls api-key z"},

@@ -80,9 +80,6 @@ func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p
 
 // isFree reports whether the built-in simulator answers by that name, whichever model it plays.
 func (c *Config) isFree(upstream string) bool {
-	if len(c.Upstreams) == 0 {
-		return upstream == UpstreamSimulator
-	}
 	return slices.ContainsFunc(c.Upstreams, func(u Upstream) bool { return u.Name == upstream && u.BuiltIn() })
 }
 

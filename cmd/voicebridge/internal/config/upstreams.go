@@ -49,6 +49,8 @@ type Upstream struct {
 	Headers map[string]access.Secret `yaml:"-"`
 	// KeyHeader carries the key, if not as in the profile.
 	KeyHeader string `yaml:"-"`
+	// Unlisted means that it is made of the other settings.
+	Unlisted bool `yaml:"-"`
 }
 
 // UpstreamLive is what differs if an upstream is GPT-Live.

@@ -213,8 +213,8 @@ func (c *Config) checkUpstreams(w *checks) {
 		if u.IsLive() && u.By() != TransportWebRTC {
 			w.wrong(key+"transport", "GPT-Live is served over webrtc")
 		}
-		if _, known := ws.Find(u.Profile); !known && u.Profile != UpstreamLiveName || u.BuiltIn() {
-			continue // the first is reported by its tag
+		if _, known := ws.Find(u.Profile); !known && u.Profile != UpstreamLiveName || u.BuiltIn() || u.Unlisted {
+			continue // reported by its tag, or by its settings
 		}
 		schemes := []string{"https", "http"}
 		if u.By() == TransportWebSocket {

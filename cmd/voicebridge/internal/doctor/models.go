@@ -20,27 +20,22 @@ func (d *doctor) calls(ctx context.Context) {
 	for _, notice := range c.Notices {
 		d.say(warning, aboutCalls, "%s", notice)
 	}
-	switch {
-	case len(c.Upstreams) > 0:
-		for i := range c.Upstreams {
-			d.upstream(ctx, &c.Upstreams[i])
+	for i := range c.Upstreams {
+		switch u := &c.Upstreams[i]; {
+		case u.Unlisted && c.Upstream == "" && u.BuiltIn():
+			d.say(warning, aboutCalls, "a simulator answers: set OPENAI_API_KEY to talk to a real model")
+		case u.Unlisted && u.BuiltIn():
+			d.say(warning, aboutCalls, "a simulator answers, because VOICEBRIDGE_UPSTREAM says so")
+		case u.Unlisted && c.Realtime.URL == "":
+			q := ofOpenAI(c)
+			if c.Secrets.RealtimeKey.IsSet() {
+				q.variable, q.header = "VOICEBRIDGE_REALTIME_API_KEY", withKey("Authorization", u.Key)
+			}
+			q.model, q.choice = c.Realtime.Model, "VOICEBRIDGE_REALTIME_MODEL"
+			d.provider(ctx, aboutCalls, q)
+		default:
+			d.upstream(ctx, u)
 		}
-	case c.Upstream == config.UpstreamSimulator:
-		d.say(warning, aboutCalls, "a simulator answers, because VOICEBRIDGE_UPSTREAM says so")
-	case c.Driver() == config.UpstreamSimulator:
-		d.say(warning, aboutCalls, "a simulator answers: set OPENAI_API_KEY to talk to a real model")
-	case c.Realtime.URL != "":
-		d.upstream(ctx, &config.Upstream{
-			Name: config.UpstreamOpenAI, Profile: config.UpstreamOpenAI, URL: c.Realtime.URL, Key: c.VoiceKey(),
-			KeyHeader: c.Realtime.APIKeyHeader,
-		})
-	default:
-		q := ofOpenAI(c)
-		if c.Secrets.RealtimeKey.IsSet() {
-			q.variable, q.header = "VOICEBRIDGE_REALTIME_API_KEY", withKey("Authorization", c.Secrets.RealtimeKey)
-		}
-		q.model, q.choice = c.Realtime.Model, "VOICEBRIDGE_REALTIME_MODEL"
-		d.provider(ctx, aboutCalls, q)
 	}
 }
 
