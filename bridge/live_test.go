@@ -184,6 +184,7 @@ func withAgent(
 		if _, has := r.Lookup(live.AskTool); has {
 			return r, nil
 		}
+		r = r.Clone() // other calls have it, too
 		return r, r.Add(toolkit.Entry{Tool: agent{script: script}, Executor: toolkit.ExecutorApp})
 	}
 }
