@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -180,3 +181,52 @@ const scrolling = `((frames) => new Promise((done) => {
 	};
 	requestAnimationFrame(step);
 }))`
+
+// TestPageFits looks at what has to fit on a phone: what can be undone lies above the list, a chart that is enlarged gets larger,
+// a phone on its side has the way to the transcript, and a long name is cut. In a user's own colours words to come look
+// neither said nor selected.
+func TestPageFits(t *testing.T) {
+	t.Parallel()
+	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
+	p := openBrowser(t)
+	p.do(t, "take a phone", chromedp.EmulateViewport(390, 844))
+	p.visit(t, s.url)
+	p.do(t, "type", chromedp.SendKeys(byID("textbox"), "Hello."))
+	p.click(t, "send")
+	p.until(t, "an answer", "probe.message('assistant text completed', '')")
+	p.click(t, "menu")
+	p.until(t, "the list in its place", "document.querySelector('aside.open')?.getBoundingClientRect().left === 0")
+	p.click(t, "delete-thread")
+	p.until(t, "what undoes it, above the list", reachable+"('notice-action') && document.querySelector('aside.open') !== null")
+	p.click(t, "notice-action")
+	p.press(t, "Escape", 27)
+
+	const apart = `(([a, b]) => a.left >= b.right || b.left >= a.right || a.bottom <= b.top)(
+		[probe.all('show-transcript')[0], document.querySelector('[data-testid=stage-made] h2')].map((e) => e.getBoundingClientRect()))`
+	const wide = `(probe.all('who')[0].querySelector('b').textContent = 'Reception of the shop '.repeat(20),
+		[...document.querySelectorAll('html, main, .stage, .middle, .who')].every((e) => e.scrollWidth <= Math.max(e.clientWidth, 0) + 1))`
+	p.click(t, "talk")
+	p.untilLive(t)
+	p.until(t, "a long name that is cut", "probe.all('who').length === 1 && "+wide)
+	p.say(t, chartWords)
+	p.until(t, "a chart on the stage", "document.querySelector('[data-testid=stage-made] [data-drawn] svg') !== null")
+	const tall = "document.querySelector('[data-testid=stage-made] .picture').clientHeight"
+	before := eval[int](t, p, tall)
+	p.click(t, "made-large")
+	p.until(t, "a larger chart", fmt.Sprintf("%s > %d", tall, before))
+	p.look(t, "large")
+	p.do(t, "turn it", chromedp.EmulateViewport(844, 390))
+	const inReach = "['show-transcript', 'mute', 'hangup', 'made-large'].every(" + reachable + ") && " + apart
+	p.until(t, "all in reach beside a large chart", inReach)
+	p.look(t, "turned")
+	before = eval[int](t, p, tall)
+	p.click(t, "made-large")
+	p.until(t, "all in reach beside a small chart", fmt.Sprintf("%s < %d && %s", tall, before, inReach))
+	p.look(t, "turned-small")
+	p.media(t, "forced-colors", "active")
+	p.until(t, "words to come in colours of their own", `(() => {
+		const look = getComputedStyle(document.body, '::highlight(unsaid)');
+		const as = (name) => { const e = document.body.appendChild(document.createElement('i')); e.style.color = name; const { color } = getComputedStyle(e); e.remove(); return color; };
+		return look.backgroundColor === as('Canvas') && look.color === as('GrayText');
+	})()`)
+}

@@ -177,6 +177,10 @@ func TestPageScrollsStill(t *testing.T) {
 	p.do(t, "choose a phone", chromedp.EmulateViewport(390, 844))
 	p.visit(t, s.url+"/#/t/"+thread)
 	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 1999')")
+	if n := eval[[]int](t, p, `['beforeprint', 'afterprint'].map((name) => (dispatchEvent(new Event(name)), probe.all('message').length))`); n[0] < 200 {
+		t.Errorf("on paper there are %d of the messages", n[0])
+	}
+	p.until(t, "lines in view alone", "probe.all('message').length < 100")
 	for _, step := range []int{-240, -600, 240} {
 		before := eval[float64](t, p, shifted)
 		off := eval[[]float64](t, p, fmt.Sprintf(`new Promise((done) => {
