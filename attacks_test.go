@@ -45,7 +45,7 @@ var attacks = []struct{ what, in, test string }{
 	{"connections are left idle", "web", "TestIdleConnectionsAreBounded"},
 	{"bodies arrive slowly", "web", "TestSlowBodyIsCutOff"},
 	{"paths fill the log", "web", "TestLoggedPathsAreBounded"},
-	{"commands to other instances are forged", "persistence", "TestHostileCommands"},
+	{"requests between processes are forged, or sent again", "web", "TestPasses"},
 	// Calls.
 	{"an offer makes the server send packets to many addresses", "realtime/rtc", "TestManyCandidates"},
 	{"an offer names private addresses", "realtime/rtc", "TestPublicAsksNoPrivateAddress"},

@@ -18,10 +18,10 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
-	"voicebridge/bridge/internal/task"
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
@@ -376,14 +376,14 @@ func testTakeoverRace(t *testing.T) {
 
 // processes returns a bench for each of several processes on one database.
 func processes(t *testing.T, url string, names ...string) (benches []*bench) {
+	giveUp := func(ctx context.Context, call records.Call, takeover bool) error {
+		there := benches[slices.Index(names, call.Instance)]
+		return there.calls.GiveUp(ctx, thread.Key{Owner: call.Owner, Thread: call.ThreadID}, call.ID, takeover)
+	}
 	for _, name := range names {
 		store := persistencetest.Open(t, url, persistence.Options{Instance: name, DeadAfter: testTimeout}) // a slow machine kills none
 		testkit.Must(t, store.Serve(t.Context()))
-		b := newBench(t, store, benchConfig{})
-		ctx, cancel := context.WithCancel(b.ctx)
-		handling := task.Go(func() { _ = store.Cluster.HandleCommands(ctx, b.calls.HandleCommand) })
-		t.Cleanup(func() { cancel(); <-handling })
-		benches = append(benches, b)
+		benches = append(benches, newBench(t, store, benchConfig{bridge: bridge.Config{GiveUp: giveUp}}))
 	}
 	return benches
 }

@@ -40,7 +40,6 @@ type Calls struct {
 	unsaved unsaved
 	delayed atomic.Bool
 	health  health
-	tickets tickets // of sockets that other processes may bring
 
 	mu   sync.Mutex
 	live map[thread.Key]*call
@@ -209,6 +208,9 @@ func (c *Calls) ofOwner(owner, callID string) *call {
 	}
 	return live
 }
+
+// Has reports whether the owner's call is one of this process.
+func (c *Calls) Has(owner, callID string) bool { return c.ofOwner(owner, callID) != nil }
 
 // EndAll ends all live calls, and returns when they have ended, or ctx has.
 func (c *Calls) EndAll(ctx context.Context, reason EndReason) {

@@ -174,7 +174,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 			said := make(chan error, 1)
 			in := session.ServerText{MessageID: "hello", Text: "hello"}
 			go func() {
-				_, err := calls.sayHere(t.Context(), key, in, nil)
+				_, err := calls.say(t.Context(), key, in, nil)
 				said <- err
 			}()
 			<-fresh.inbox
@@ -193,8 +193,34 @@ func TestTextInACallThatEnds(t *testing.T) {
 			}
 			err := <-said
 			if e, ok := errors.AsType[*Error](err); isSaved && err != nil || !isSaved && (!ok || e.Code != CodeNoCall) {
-				t.Errorf("sayHere() = %v", err)
+				t.Errorf("say() = %v", err)
 			}
 		})
 	}
+}
+
+// TestGiveUpDuringSetUp has another process take over a call that is still being set up: it is told to end, and the
+// other process waits for that.
+func TestGiveUpDuringSetUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		calls, _ := bareCalls()
+		fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
+		if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- calls.GiveUp(t.Context(), fresh.key, "call-1", true) }()
+		synctest.Wait()
+		if len(fresh.inbox) != 1 || len(ended) != 0 {
+			t.Errorf("the call was told %d times; %d answers before it has ended", len(fresh.inbox), len(ended))
+		}
+		calls.release(fresh)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := calls.GiveUp(t.Context(), fresh.key, "call-1", true); !errors.Is(err, persistence.ErrNotFound) {
+			t.Errorf("a call that is over: %v", err)
+		}
+	})
 }

@@ -13,7 +13,7 @@ import (
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/persistence"
-	"voicebridge/persistence/cluster"
+	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -88,9 +88,9 @@ type Config struct {
 	Observe func(ctx context.Context, key thread.Key, callID string) Observer
 	// OnCount counts what happens to calls; it may be nil and must return at once.
 	OnCount func(Counter)
-	// Address returns where other processes reach this one, so that any of them can take a socket for its calls; nil
-	// means nowhere.
-	Address func() cluster.Address
+	// GiveUp has another process do what [Calls.GiveUp] does; persistence.ErrGone means that it is known to be dead.
+	// It is required where several processes share a database.
+	GiveUp func(ctx context.Context, call records.Call, takeover bool) error
 	// OnTool is called when a tool call has ended; it may be nil and must return at once.
 	OnTool func(toolkit.Report)
 	Logger *slog.Logger // nil discards the log

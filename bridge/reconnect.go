@@ -15,19 +15,6 @@ import (
 	"voicebridge/thread"
 )
 
-// Reconnect connects a browser to a live call again and returns the SDP answer. An offer of the same peer connection
-// restarts ICE; any other comes from a reloaded page, or from another device of the same owner, and replaces the
-// connection. The upstream, running tools and the thread go on. persistence.ErrNotFound means that the call does not
-// exist, is ending or belongs to another owner; *Error is about the offer, or says that the call's instance does not
-// answer.
-func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
-	if r, elsewhere, err := c.command(ctx, thread.Key{Owner: owner}, commandReconnect,
-		question{CallID: callID, Offer: offer}); elsewhere || err != nil {
-		return r.Answer, err
-	}
-	return c.reconnectHere(ctx, owner, callID, offer)
-}
-
 // answer makes a browser's connection. Its error says what is wrong with the offer.
 func (c *Calls) answer(ctx context.Context, offer string, h media.Handlers) (leg.Peer, string, error) {
 	peer, answer, err := c.answering(ctx, offer, h)
@@ -43,8 +30,11 @@ func (c *Calls) answer(ctx context.Context, offer string, h media.Handlers) (leg
 	}
 }
 
-// reconnectHere is Reconnect for a call of this process.
-func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) (answer string, err error) {
+// Reconnect connects a browser to a call of this process again and returns the SDP answer. An offer of the same peer
+// connection restarts ICE; any other comes from a reloaded page, or from another device of the same owner, and replaces
+// the connection. The upstream, running tools and the thread go on. persistence.ErrNotFound means that the call does
+// not exist, is ending or belongs to another owner; *Error is about the offer.
+func (c *Calls) Reconnect(ctx context.Context, owner, callID, offer string) (answer string, err error) {
 	live := c.ofOwner(owner, callID)
 	if live == nil || live.ends.Load() {
 		return "", fmt.Errorf("reconnect call: %w", persistence.ErrNotFound)
@@ -68,8 +58,8 @@ func (c *Calls) reconnectHere(ctx context.Context, owner, callID, offer string) 
 	}
 }
 
-// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards, and
-// for a call of this process: see Elsewhere. The formats of an earlier connection of that kind stay. server is
+// ReconnectSocket is Reconnect for a client's connection over WebSocket, which is served, or abandoned, afterwards. The
+// formats of an earlier connection of that kind stay. server is
 // Start.Server.
 func (c *Calls) ReconnectSocket(ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool) error {
 	live := c.ofOwner(owner, callID)
@@ -121,6 +111,24 @@ func (c *Calls) Free(ctx context.Context, key thread.Key) error {
 		return err
 	}
 	return c.freeAndSave(ctx, key)
+}
+
+// clear frees the thread of a call on another instance, for a takeover or because the call is waiting for its browser.
+func (c *Calls) clear(ctx context.Context, key thread.Key, takeover bool) error {
+	if c.find(key) != nil {
+		return nil
+	}
+	rec, err := c.cfg.Store.Records.LiveCall(ctx, key)
+	if err == nil && rec.Instance != "" && rec.Instance != c.cfg.Store.Instance() {
+		err = c.cfg.GiveUp(ctx, rec, takeover)
+	}
+	if errors.Is(err, persistence.ErrGone) {
+		_, err = c.cfg.Store.Recover(ctx) // this ends the call
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // endPatience is how long Free waits until the end of a call is saved: less than proxies and clients usually wait for

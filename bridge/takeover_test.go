@@ -2,14 +2,13 @@ package bridge_test
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
 	"voicebridge/bridge"
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
-	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
 )
@@ -19,16 +18,14 @@ import (
 func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	url := persistencetest.PostgresURL(t)
-	b := processes(t, url, "here")[0]
+	here := persistencetest.Open(t, url, persistence.Options{Instance: "here"})
+	b := newBench(t, here, benchConfig{bridge: bridge.Config{GiveUp: func(context.Context, records.Call, bool) error {
+		return persistence.ErrNotFound // it has no such call any more
+	}}})
 	neighbour := persistencetest.Open(t, url, persistence.Options{Instance: "neighbour"})
-	testkit.Must(t, neighbour.Serve(t.Context()))
+	testkit.Must(t, errors.Join(here.Serve(t.Context()), neighbour.Serve(t.Context())))
 	key := persistencetest.NewThread(t, b.store, owner, "")
 	testkit.Must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
-	persistencetest.Start(t, func(ctx context.Context) error {
-		return neighbour.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
-			return nil, persistence.ErrNotFound // it has no such call any more
-		})
-	})
 	for takeover, want := range map[bool]bridge.Code{true: bridge.CodeUnreachable, false: bridge.CodeCallActive} {
 		if _, err := b.try(bridge.Start{ThreadID: key.Thread, Takeover: takeover}); !isCode(err, want) {
 			t.Errorf("takeover %t: %v, want %s", takeover, err, want)

@@ -12,15 +12,14 @@ import (
 	"voicebridge/thread"
 )
 
-// Say puts a text of the user, with images of the thread, into the thread's call, which answers by voice, and returns
-// the saved message. Its id is m's, or a new one if that is empty; a text whose id the call knows is not said again.
-// Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, CodeBadText or CodeUnreachable, the store's, and
+// Say puts a text of the user, with images of the thread, into the thread's call in this process, which answers by
+// voice, and returns the saved message. Its id is m's, or a new one if that is empty; a text whose id the call knows is
+// not said again. Errors: *Error with CodeNoCall, which is a persistence.ErrNotFound, or CodeBadText, the store's, and
 // ctx's cause.
 //
-// With queued, the id of the queue's message that m is, only a call of this process takes it: the same transaction
-// saves m and marks the queue's message as sent. A text that no call accepts is then a persistence.ErrInvalid, and
-// while the call's changes wait for the database the error is persistence.ErrBusy: another process may take the message
-// then.
+// With queued, the id of the queue's message that m is, the same transaction saves m and marks the queue's message as
+// sent. A text that no call accepts is then a persistence.ErrInvalid, and while the call's changes wait for the
+// database the error is persistence.ErrBusy: another process may take the message then.
 func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error) {
 	in := session.ServerText{
 		MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued,
@@ -31,31 +30,14 @@ func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queue
 			imageIDs = append(imageIDs, id)
 		}
 	}
-	if queued != "" {
-		if c.delayed.Load() {
-			return thread.Message{}, fmt.Errorf("say in call: %w", persistence.ErrBusy)
-		}
-		said, err := c.sayHere(ctx, key, in, imageIDs)
-		if e, ok := errors.AsType[*Error](err); ok && e.Code != CodeNoCall {
-			err = fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText),
-				err)
-		}
-		return said, err
+	if queued != "" && c.delayed.Load() {
+		return thread.Message{}, fmt.Errorf("say in call: %w", persistence.ErrBusy)
 	}
-	r, elsewhere, err := c.command(ctx, key, commandSay,
-		question{MessageID: in.MessageID, Text: in.Text, ImageIDs: imageIDs})
-	switch {
-	case err != nil:
-		// The other process may have saved it before it died: who is told to try again would say it twice.
-		said, missing := c.cfg.Store.Message(ctx, key, in.MessageID)
-		if missing != nil {
-			return thread.Message{}, err
-		}
-		return said, nil
-	case elsewhere && r.Message != nil:
-		return *r.Message, nil
+	said, err := c.say(ctx, key, in, imageIDs)
+	if e, ok := errors.AsType[*Error](err); ok && queued != "" && e.Code != CodeNoCall {
+		err = fmt.Errorf("%w: %w", persistence.Invalid("text: a call accepts 1 to %d bytes", session.MaxInputText), err)
 	}
-	return c.sayHere(ctx, key, in, imageIDs)
+	return said, err
 }
 
 // Call returns the id of the thread's call, empty if nothing can be said in it now, and whether to
@@ -74,8 +56,8 @@ func (c *Calls) Call(key thread.Key) (id string, busy bool) {
 	}
 }
 
-// sayHere puts a text into a call of this process.
-func (c *Calls) sayHere(
+// say puts a text into the thread's call.
+func (c *Calls) say(
 	ctx context.Context, key thread.Key, in session.ServerText, imageIDs []string,
 ) (thread.Message, error) {
 	text := in.Text
@@ -121,20 +103,9 @@ func (c *Calls) sayHere(
 	return m, err
 }
 
-// Interrupt stops what the thread's call is doing: its answer, its audio, and its tools. stopped is false if there was
-// nothing to stop.
+// Interrupt stops what the thread's call in this process is doing: its answer, its audio, and its tools. stopped is
+// false if there was nothing to stop.
 func (c *Calls) Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error) {
-	if r, elsewhere, err := c.command(ctx, key, commandInterrupt, question{}); elsewhere || err != nil {
-		if errors.Is(err, persistence.ErrNotFound) {
-			err = nil
-		}
-		return r.Stopped, err
-	}
-	return c.interruptHere(ctx, key)
-}
-
-// interruptHere is Interrupt for a call of this process.
-func (c *Calls) interruptHere(ctx context.Context, key thread.Key) (stopped bool, err error) {
 	live := c.find(key)
 	if live == nil {
 		return false, nil
@@ -151,18 +122,8 @@ func (c *Calls) interruptHere(ctx context.Context, key thread.Key) (stopped bool
 	}
 }
 
-// Forget makes the model in the thread's call, if there is one, forget what was said so far.
-func (c *Calls) Forget(ctx context.Context, key thread.Key) error {
-	if _, _, err := c.command(ctx, key, commandForget, question{}); err != nil &&
-		!errors.Is(err, persistence.ErrNotFound) {
-		return err
-	}
-	c.forgetHere(key)
-	return nil
-}
-
-// forgetHere is Forget for a call of this process.
-func (c *Calls) forgetHere(key thread.Key) {
+// Forget makes the model in the thread's call in this process, if there is one, forget what was said so far.
+func (c *Calls) Forget(key thread.Key) {
 	if live := c.find(key); live != nil {
 		live.post(session.ContextReset{})
 	}

@@ -2,18 +2,15 @@ package chat
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"voicebridge/persistence"
-	"voicebridge/persistence/cluster"
 	"voicebridge/thread"
 )
 
@@ -127,9 +124,8 @@ func (c *Coordinator) Busy(ctx context.Context, key thread.Key) (bool, error) {
 	return err == nil, err
 }
 
-// Interrupt stops the turn that is running on a thread, on any instance. If that is another one, it
-// waits some seconds until the turn is saved. The text so far is kept. ErrIdle means that none is
-// running.
+// Interrupt stops the turn that is running on a thread. The text so far is kept. The turn of another instance finds out
+// a little later. ErrIdle means that none is running.
 func (c *Coordinator) Interrupt(ctx context.Context, key thread.Key) error {
 	if t := c.here(key); t != nil {
 		t.Interrupt()
@@ -139,55 +135,7 @@ func (c *Coordinator) Interrupt(ctx context.Context, key thread.Key) error {
 	if errors.Is(err, persistence.ErrNotFound) {
 		return ErrIdle
 	}
-	if err == nil {
-		c.notify(ctx, key, commandStop)
-	}
 	return err
-}
-
-// Yield ends the turn that is running on a thread, on any instance, if those who read it as it came are gone, now or in
-// a moment. It does not wait for that.
-func (c *Coordinator) Yield(ctx context.Context, key thread.Key) {
-	if t := c.here(key); t != nil {
-		t.yield()
-		return
-	}
-	c.notify(ctx, key, commandYield)
-}
-
-// notify makes the process that runs the thread's turn look at the database now. One that does not answer will do so
-// later; if it is dead, its turn is closed.
-func (c *Coordinator) notify(ctx context.Context, key thread.Key, kind string) {
-	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
-	defer cancel()
-	turn, err := c.cfg.Store.RunningTurn(ctx, key)
-	if err != nil || turn.Instance == c.cfg.Store.Instance() {
-		return // it is over, or just beginning here
-	}
-	_, err = c.cfg.Store.Cluster.Ask(ctx, cluster.Command{Instance: turn.Instance, Key: key, Kind: kind})
-	if errors.Is(err, persistence.ErrGone) {
-		_, err = c.cfg.Store.Recover(ctx)
-	}
-	if err != nil {
-		c.log.Warn("process of the turn not notified", "kind", kind, "thread_id", key.Thread, "error", err)
-	}
-}
-
-// HandleCommand carries out another instance's command about a turn of this one. It is for
-// cluster.Cluster.HandleCommands.
-func (c *Coordinator) HandleCommand(ctx context.Context, command cluster.Command) (json.RawMessage, error) {
-	t := c.here(command.Key)
-	switch {
-	case !slices.Contains([]string{commandStop, commandYield}, command.Kind):
-		return nil, fmt.Errorf("command %.50q is not known", command.Kind)
-	case t == nil:
-	case command.Kind == commandYield:
-		t.yield()
-	default:
-		t.Interrupt()
-		_, _ = t.Wait(ctx)
-	}
-	return nil, nil
 }
 
 // InterruptAll stops every turn of this process, as Interrupt does, and returns at
@@ -313,20 +261,3 @@ func (c *Coordinator) Talked(key thread.Key) { c.titles.ask(key) }
 func (c *Coordinator) Title(ctx context.Context, key thread.Key, instructions, text string) (string, error) {
 	return c.cfg.title(ctx, key, instructions, text)
 }
-
-// commands is the prefix of the kinds of this package's commands.
-const commands = "turn."
-
-// The kinds of commands between processes. What they are about is already in the database, where the turn finds it when
-// it next looks; the command makes it look at once.
-const (
-	commandStop = commands + "stop" // answered when the turn is saved
-	// commandYield is the exception: it is about the readers of the turn, which only its process knows.
-	commandYield = commands + "yield"
-)
-
-// notifyTimeout is how long another instance may take to answer.
-const notifyTimeout = 5 * time.Second
-
-// IsCommand reports whether Coordinator.HandleCommand is for the command.
-func IsCommand(c cluster.Command) bool { return strings.HasPrefix(c.Kind, commands) }

@@ -19,11 +19,11 @@ type Calls interface {
 	Live(owner, threadID string) (callID string, ok bool)
 	// Free ends the thread's call, in any process, if it waits for its browser: then it does not hold the thread.
 	Free(ctx context.Context, key thread.Key) error
-	// Say says a text, with images of the thread, in the thread's call, in any process, and returns the saved message.
+	// Say says a text, with images of the thread, in the thread's call in this process, and returns the saved message.
 	// A text whose id the call knows is not said again. With queued, the id of the queue's message that it is, that is
-	// sent with it, and only a call of this process takes it. The errors are persistence.ErrNotFound if there is no
-	// call, or it ended before the text was said; with queued, persistence.ErrInvalid for a text that it cannot accept,
-	// and persistence.ErrBusy if it accepts none just now.
+	// sent with it. The errors are persistence.ErrNotFound if there is no call, or it ended before the text was said;
+	// with queued, persistence.ErrInvalid for a text that it cannot accept, and persistence.ErrBusy if it accepts none
+	// just now.
 	Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error)
 	// Call returns the id of the thread's call in this process, empty for none, and whether to leave the thread alone
 	// for now.
@@ -343,14 +343,15 @@ const wayGrace = 3 * time.Second
 // which only cuts its stream, and begins another does not wait for the first, whose end is noticed and saved a little
 // later.
 func (d *Door) gaveWay(ctx context.Context, key thread.Key) bool {
+	t := d.here(key)
+	if t == nil {
+		return true
+	}
+	t.yield()
 	grace, cancel := context.WithTimeout(ctx, wayGrace)
 	defer cancel()
-	running, err := d.Find(grace, key, "")
-	if err == nil {
-		d.Yield(grace, key)
-		_, err = running.Wait(grace)
-	}
-	return err == nil || errors.Is(err, ErrIdle)
+	_, err := t.Wait(grace)
+	return err == nil
 }
 
 // Asked finds the user's message that should be answered again: the last one with one of the ids, or sent under it, or
@@ -404,11 +405,10 @@ func (c *Coordinator) keepImages(ctx context.Context, key thread.Key, images []I
 	return ids, nil
 }
 
-// Find returns the thread's turn, in any process; ErrIdle if there is none. With a message's id it finds the turn that
-// makes the message, or has made it.
+// Find returns the turn that makes a message of the assistant, or what is saved of it; without an id, the turn that is
+// running on the thread in this process. ErrIdle means that there is none.
 func (c *Coordinator) Find(ctx context.Context, key thread.Key, messageID string) (Reply, error) {
 	here := c.Running(key)
-	// An earlier turn that ended here does not hide the one that another process runs.
 	if here != nil &&
 		(messageID == "" && !here.Ended() || messageID != "" && here.Begins(ctx) && here.MessageID() == messageID) {
 		return here, nil
@@ -416,9 +416,5 @@ func (c *Coordinator) Find(ctx context.Context, key thread.Key, messageID string
 	if _, err := c.cfg.Store.Thread(ctx, key); err != nil {
 		return nil, err
 	}
-	elsewhere, err := c.Follow(ctx, key)
-	if messageID != "" && (errors.Is(err, ErrIdle) || err == nil && elsewhere.MessageID() != messageID) {
-		return c.Made(ctx, key, messageID)
-	}
-	return elsewhere, err
+	return c.made(ctx, key, messageID)
 }

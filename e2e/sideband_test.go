@@ -150,8 +150,8 @@ func TestSocketsElsewhere(t *testing.T) {
 	side.deliver(side.tool(), "42")
 	first.saved("answer after the tool", says(thread.RoleAssistant, "It said so."))
 
-	if _, status, body := c.at(1).upgrade(t, "/v1/realtime?call_id="+first.id, http.Header{"Voicebridge-Ticket": {"forged"}}, nil, 0); status != http.StatusUnauthorized {
-		t.Errorf("a forged ticket: %d %s", status, body)
+	if _, status, body := c.at(1).upgrade(t, "/v1/realtime?call_id="+first.id, http.Header{"Voicebridge-Pass": {"forged"}}, nil, 0); status != http.StatusUnauthorized {
+		t.Errorf("a forged pass: %d %s", status, body)
 	}
 	if _, status, body := c.at(1).upgrade(t, "/v1/realtime?call_id=none", nil, nil, 0); status != http.StatusNotFound && status != http.StatusForbidden {
 		t.Errorf("a call that there is not: %d %s", status, body)

@@ -45,6 +45,8 @@ type Config struct {
 	Store *persistence.Store
 	// Privacy are the kinds of data that an owner's export has, and their erasure deletes.
 	Privacy []privacy.Part
+	// EraseHere erases what this process has of an owner outside of the database; nil means that it has nothing such.
+	EraseHere func(ctx context.Context, owner string) error
 	// CheckHook returns the URL of a hook as it is saved, or why it may not be called.
 	CheckHook func(url string) (string, error)
 	// Recordings has the sound of calls; nil means that calls are not recorded.
@@ -148,8 +150,10 @@ type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
 type voiceCalls interface {
 	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
+	GiveUp(ctx context.Context, key thread.Key, callID string, takeover bool) error
+	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
-	Forget(ctx context.Context, key thread.Key) error
+	Forget(key thread.Key)
 	Count() int
 	SetRecording(ctx context.Context, owner, callID string, state bridge.RecordingState) error
 }
@@ -163,9 +167,8 @@ type callSetUp interface {
 	JoinSideband(
 		ctx context.Context, owner, callID string, socket *wsserver.Conn, server bool,
 	) (threadID string, err error)
-	// Elsewhere and Redeem are for sockets of calls that another process has.
-	Elsewhere(ctx context.Context, owner, callID string) (way bridge.Way, elsewhere bool, err error)
-	Redeem(ticket string) (owner, callID string, ok bool)
+	// Has reports whether this process has the owner's call.
+	Has(owner, callID string) bool
 }
 
 // textChat answers what users type; *chat.Door implements it.
@@ -173,7 +176,6 @@ type textChat interface {
 	sessionChat
 	Say(ctx context.Context, req chat.TurnRequest, mode chat.Mode) (chat.Answer, error)
 	Running(key thread.Key) *chat.Turn
-	Follow(ctx context.Context, key thread.Key) (*chat.Followed, error)
 	Find(ctx context.Context, key thread.Key, messageID string) (chat.Reply, error)
 	Interrupt(ctx context.Context, key thread.Key) error
 	Decide(ctx context.Context, key thread.Key, d chat.Decision) error
@@ -243,6 +245,7 @@ type api struct {
 
 	limits *access.Allowances
 	auth   *access.Authenticator
+	passed *access.Passes
 	door   *socketDoor
 	// streaming has the times of streams.
 	streaming uistream.Timing
@@ -265,15 +268,20 @@ func (a *api) identified(secretsToo bool) echo.MiddlewareFunc {
 				}
 				return err
 			}
-			c.Set(identityKey, who)
-			input.SetMemory(c, func(ctx context.Context, n int64) (release func(), err error) {
-				return a.limits.Bodies.Take(ctx, who.Owner, n)
-			})
-			defer input.Release(c)
-			a.nameInPath(c, who.Owner)
-			return next(c)
+			return a.admit(c, who, next)
 		}
 	}
+}
+
+// admit serves a request of somebody who is known by now.
+func (a *api) admit(c echo.Context, who access.Identity, next echo.HandlerFunc) error {
+	c.Set(identityKey, who)
+	input.SetMemory(c, func(ctx context.Context, n int64) (release func(), err error) {
+		return a.limits.Bodies.Take(ctx, who.Owner, n)
+	})
+	defer input.Release(c)
+	a.nameInPath(c, who.Owner)
+	return next(c)
 }
 
 // Apps choose the ids of some threads. Two owners may choose the same id: the thread of the first has it, that of the

@@ -28,14 +28,13 @@ func (h calls) routes(r router) {
 	r.POST("/v1", notHere)
 	r.POST("/v1/realtime", notHere) // where the beta of the API had them
 	r.POST("/v1/realtime/calls", h.start, r.userOrSecret)
-	r.POST("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.userOrSecret)
-	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.userOrSecret)
+	r.POST("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.ofCall)
+	r.POST("/v1/realtime/calls/:call_id/hangup", h.hangUp, r.ofCall)
 }
 
 // Limits on a request that sets up a call, in bytes.
 const (
-	maxSDP    = 64 << 10
-	maxCallID = 128
+	maxSDP = 64 << 10
 	// maxParts limits a multipart body with both parts and their headers.
 	maxParts = maxSDP + maxSession + 8<<10
 )
@@ -220,11 +219,20 @@ func (h calls) reconnect(c echo.Context) error {
 
 // hangUp ends one of the owner's calls.
 func (h calls) hangUp(c echo.Context) error {
+	if pass, passed := c.Get(passKey).(access.Pass); passed && pass.Why != "" {
+		key := thread.Key{Owner: pass.Owner, Thread: *pass.Thread}
+		err := h.Calls.GiveUp(c.Request().Context(), key, c.Param("call_id"), pass.Why == whyTakeover)
+		if err != nil {
+			return orCall(err)
+		}
+		return c.NoContent(http.StatusOK)
+	}
 	id, err := h.callOf(c)
 	if err != nil {
 		return err
 	}
-	if err := h.Calls.Hangup(c.Request().Context(), identity(c).Owner, id); err != nil {
+	err = h.Calls.Hangup(c.Request().Context(), identity(c).Owner, id)
+	if err != nil && !(wasClosed(c) && errors.Is(err, persistence.ErrNotFound)) {
 		return orCall(err)
 	}
 	return c.NoContent(http.StatusOK)

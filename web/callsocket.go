@@ -15,9 +15,8 @@ import (
 type callSockets struct{ *api }
 
 func (h callSockets) routes(r router) {
-	user := h.admitsRelayed(r.userOrSecret)
-	r.Echo.GET("/v1/realtime", h.start, user)
-	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, user)
+	r.Echo.GET("/v1/realtime", h.start, r.ofCall)
+	r.Echo.GET("/v1/realtime/calls/:call_id/reconnect", h.reconnect, r.ofCall)
 }
 
 // start serves GET /v1/realtime of the Realtime API. The call is set up before the upgrade, so that a refusal is an
@@ -48,14 +47,14 @@ var errNoProgram = problem.Forbidden("token_required",
 
 // join connects an application's server to a running call, beside its browser and without sound.
 func (h callSockets) join(c echo.Context, id string) error {
-	if !identity(c).IsProgram() && !isRelayed(c) {
+	if !identity(c).IsProgram() {
 		return errNoProgram
 	}
 	id, err := calls(h).callNamed(c, id)
 	if err != nil {
 		return err
 	}
-	return h.toCall(c, id, "/v1/realtime?call_id="+id, wsserver.NewSilent(), func(client *wsserver.Conn) error {
+	return h.toCall(c, wsserver.NewSilent(), func(client *wsserver.Conn) error {
 		threadID, err := h.Calls.JoinSideband(c.Request().Context(), identity(c).Owner, id, client,
 			identity(c).IsServer())
 		if err == nil {
@@ -74,27 +73,15 @@ func (h callSockets) reconnect(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.toCall(c, id, "/v1/realtime/calls/"+id+"/reconnect", wsserver.New(), func(client *wsserver.Conn) error {
+	return h.toCall(c, wsserver.New(), func(client *wsserver.Conn) error {
 		return h.Calls.ReconnectSocket(c.Request().Context(), identity(c).Owner, id, client, identity(c).IsServer())
 	})
 }
 
-// toCall connects a socket to a live call, of this process or, by path, of another one.
-func (h callSockets) toCall(
-	c echo.Context, id, path string, client *wsserver.Conn, begin func(*wsserver.Conn) error,
-) error {
-	if !isRelayed(c) {
-		ctx := c.Request().Context()
-		if err := h.limits.SetUp(ctx, c.RealIP()); err != nil {
-			return err
-		}
-		way, elsewhere, err := h.Calls.Elsewhere(ctx, identity(c).Owner, id)
-		if err != nil {
-			return orCall(err)
-		}
-		if elsewhere {
-			return h.pass(c, way, path)
-		}
+// toCall connects a socket to a live call.
+func (h callSockets) toCall(c echo.Context, client *wsserver.Conn, begin func(*wsserver.Conn) error) error {
+	if err := h.limits.SetUp(c.Request().Context(), c.RealIP()); err != nil {
+		return err
 	}
 	return h.serve(c, client, func(client *wsserver.Conn) error {
 		if err := begin(client); err != nil {

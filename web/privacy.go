@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 
@@ -18,6 +19,7 @@ type ownersData struct{ *api }
 
 func (h ownersData) routes(r router) {
 	r.Echo.GET("/api/export", h.export, r.user, r.text) // no HEAD, which would read all of it
+	r.user = h.passes(nobody, false)
 	route(r, "DELETE /api/me", h.erase)
 }
 
@@ -40,6 +42,9 @@ func (h ownersData) export(c echo.Context) error {
 // erase deletes everything of the owner: calls and turns are ended first, page sessions and client secrets last.
 func (h ownersData) erase(ctx context.Context, who caller, _ none) (none, error) {
 	ctx = context.WithoutCancel(ctx) // half of it is nothing that anybody wants
+	if passed(who.c) {
+		return none{}, h.EraseHere(ctx, who.Owner)
+	}
 	h.events.note(who, "data erased")
 	for {
 		page, _, err := h.Store.Threads(ctx, who.Owner, persistence.ThreadFilter{Limit: 200})
@@ -50,14 +55,46 @@ func (h ownersData) erase(ctx context.Context, who caller, _ none) (none, error)
 			break
 		}
 		for _, t := range page {
-			err := h.removeThread(ctx, thread.Key{Owner: who.Owner, Thread: t.ID})
+			err := h.removeAnywhere(ctx, who, thread.Key{Owner: who.Owner, Thread: t.ID})
 			if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 				return none{}, err
 			}
 		}
 	}
+	if err := h.eraseElsewhere(ctx, who); err != nil {
+		return none{}, fmt.Errorf("erase owner: %w", err)
+	}
 	if err := privacy.Erase(ctx, who.Owner, h.Privacy); err != nil {
 		return none{}, fmt.Errorf("erase owner: %w", err)
 	}
 	return none{}, nil
+}
+
+// removeAnywhere deletes a thread by the process that has its call or turn.
+func (h ownersData) removeAnywhere(ctx context.Context, who caller, key thread.Key) error {
+	instance, err := h.holderOf(ctx, key)
+	if err == nil && instance != "" && instance != h.Store.Instance() {
+		path := "/api/threads/" + url.PathEscape(key.Thread)
+		if err = h.ask(ctx, instance, http.MethodDelete, path, who.Pass("")); !errors.Is(err, persistence.ErrGone) {
+			return err
+		}
+		_, err = h.Store.Recover(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return h.removeThread(ctx, key)
+}
+
+// eraseElsewhere has all other processes erase what they have of the owner: they may have folders on other machines.
+func (h ownersData) eraseElsewhere(ctx context.Context, who caller) error {
+	others, err := h.Store.Cluster.Others(ctx)
+	errs := []error{err}
+	for _, instance := range others {
+		err := h.ask(ctx, instance, http.MethodDelete, "/api/me", who.Pass(""))
+		if err != nil && !errors.Is(err, persistence.ErrGone) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"voicebridge/bridge"
 	"voicebridge/chat/queue"
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
@@ -32,7 +30,7 @@ func (h queues) routes(r router) {
 		route(r, "PATCH "+thread+"/queue/:msg_id", h.edit)
 		route(r, "DELETE "+thread+"/queue/:msg_id", h.remove)
 		route(r, "POST "+thread+"/queue/:msg_id/move", h.move)
-		route(r, "POST "+thread+"/queue/:msg_id/send", h.send)
+		route(r.passing(), "POST "+thread+"/queue/:msg_id/send", h.send)
 	}
 }
 
@@ -236,12 +234,6 @@ func (h queues) send(ctx context.Context, who caller, in oneQueued) (queueAnswer
 	switch {
 	case errors.Is(err, queue.ErrClosed):
 		return queueAnswer{}, problem.ErrShuttingDown
-	case errors.Is(err, queue.ErrUnreachable):
-		return queueAnswer{}, &problem.Error{
-			Status: http.StatusServiceUnavailable, Code: string(bridge.CodeUnreachable),
-			RetryAfter: problem.ErrShuttingDown.RetryAfter,
-			Message:    "Another process of this server has the call and does not answer. Try again.",
-		}
 	case err != nil:
 		return queueAnswer{}, err
 	}

@@ -23,7 +23,7 @@ import (
 type recorded struct{ *api }
 
 func (h recorded) routes(r router) {
-	r.POST("/v1/realtime/calls/:call_id/recording", h.set, r.userOrSecret)
+	r.POST("/v1/realtime/calls/:call_id/recording", h.set, r.ofCall)
 	r.GET("/api/calls/:call_id/recording", h.read, r.user)
 	r.DELETE("/api/calls/:call_id/recording", h.remove, r.user)
 	r.GET("/api/calls/:call_id/peaks", h.peaks, r.user)

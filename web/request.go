@@ -135,7 +135,11 @@ func before(check func(echo.Context) error) echo.MiddlewareFunc {
 	}
 }
 
-const maxThreadID = 64
+// Limits on ids in requests, in bytes.
+const (
+	maxThreadID = 64
+	maxCallID   = 128
+)
 
 // threadOf returns the key of the thread in the path for the request's owner. An impossible id is a 404 like any
 // unknown one.

@@ -22,6 +22,8 @@ type router struct {
 	*echo.Echo
 	// user admits authenticated requests; userOrSecret also accepts client secrets.
 	user, userOrSecret echo.MiddlewareFunc
+	// ofThread and ofCall also pass requests on to the process that has the thread's call or turn, or the call.
+	ofThread, ofCall echo.MiddlewareFunc
 	// text counts a text of the owner; thread rejects an owner who has too many threads.
 	text, thread echo.MiddlewareFunc
 	// explain says what an error of the store means to a handler's clients, and noThread that the thread in a path
@@ -37,6 +39,12 @@ type router struct {
 func (r router) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) {
 	r.HEAD(path, h, m...)
 	r.Echo.GET(path, h, m...)
+}
+
+// passing returns a router whose routes pass requests on to the process that has the thread's call or turn.
+func (r router) passing() router {
+	r.user = r.ofThread
+	return r
 }
 
 // none is the input of a route that needs none, and the answer that has no content.

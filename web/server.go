@@ -57,16 +57,17 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	limits := access.NewAllowances(
 		cfg.Limits, cfg.Store.Records, cfg.Store.Admission, cfg.Auth.Required(), now)
 	auth, errAuth := access.New(cfg.Auth, limits.Guesses, cfg.Store.Admission, now)
+	passed, errPasses := access.NewPasses(cfg.Auth.Secret, cfg.Store.Cluster.Now)
 	origins, errOrigins := access.NewOrigins(cfg.AllowedOrigins, cfg.Loopback)
 	files, errPage := newPage(cfg.Page)
 	open := socket.NewSet()
 	errMetrics := cfg.Metrics.watch(cfg.Calls, cfg.Chat, open, cfg.Store)
-	if err := errors.Join(errAuth, errOrigins, errPage, errMetrics); err != nil {
+	if err := errors.Join(errAuth, errPasses, errOrigins, errPage, errMetrics); err != nil {
 		return nil, fmt.Errorf("set up web: %w", err)
 	}
 	a := &api{
-		Config: cfg, limits: limits, auth: auth, streaming: uistream.DefaultTiming(), events: securityLog{cfg.Logger},
-		now: now,
+		Config: cfg, limits: limits, auth: auth, passed: passed, streaming: uistream.DefaultTiming(),
+		events: securityLog{cfg.Logger}, now: now,
 		door: &socketDoor{
 			origins: origins, limit: limits.Sockets, auth: auth, open: open, metrics: cfg.Metrics,
 			timing: socket.DefaultTiming(), log: cfg.Logger,
@@ -86,7 +87,8 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	s.pipeline.use(s.echo)
 	r := router{
 		Echo: s.echo, user: a.identified(false), userOrSecret: a.identified(true), text: admits(limits.Text),
-		thread:  admits(limits.Thread),
+		thread:   admits(limits.Thread),
+		ofThread: a.passes(a.holderOfThread, false), ofCall: a.passes(a.holderOfCall, true),
 		explain: func(err error) error { return err }, noThread: errNoThread, types: s.types,
 	}
 	// openapi.yaml describes the same routes.

@@ -48,7 +48,6 @@ type fakeCalls struct {
 	forgot  []string
 	live    map[string]string // owner/thread → call
 	fail    error
-	way     bridge.Way    // to calls of another process
 	entered chan struct{} // if not nil, gets a value when Start begins
 	hold    chan struct{} // if not nil, Start waits for it
 	next    int
@@ -109,6 +108,13 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
 }
 
+func (f *fakeCalls) GiveUp(ctx context.Context, key thread.Key, callID string, takeover bool) error {
+	if !takeover {
+		return nil
+	}
+	return f.Hangup(ctx, key.Owner, callID)
+}
+
 func (f *fakeCalls) JoinSideband(_ context.Context, owner, callID string, _ *wsserver.Conn, _ bool) (string, error) {
 	return f.threadOf(owner, callID)
 }
@@ -125,14 +131,9 @@ func (f *fakeCalls) threadOf(owner, callID string) (string, error) {
 	return "", persistence.ErrNotFound
 }
 
-func (f *fakeCalls) Elsewhere(context.Context, string, string) (bridge.Way, bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.way, f.way.URL != "", nil
-}
-
-func (*fakeCalls) Redeem(ticket string) (owner, callID string, ok bool) {
-	return "alice", "call-1", ticket == "good"
+func (f *fakeCalls) Has(owner, callID string) bool {
+	_, err := f.threadOf(owner, callID)
+	return err == nil
 }
 
 func (f *fakeCalls) ReconnectSocket(_ context.Context, owner, callID string, _ *wsserver.Conn, _ bool) error {
@@ -174,11 +175,10 @@ func (f *fakeCalls) Interrupt(_ context.Context, key thread.Key) (bool, error) {
 	return live, nil
 }
 
-func (f *fakeCalls) Forget(_ context.Context, key thread.Key) error {
+func (f *fakeCalls) Forget(key thread.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot = append(f.forgot, key.Owner+"/"+key.Thread)
-	return nil
 }
 
 // Say saves the text, as the bridge does for a live call.
@@ -254,6 +254,7 @@ type bundle struct {
 	chat  *chat.Door
 	queue *queue.Queue
 	db    *persistence.Store
+	url   string // of db
 	clock *clock
 	cfg   Config
 	log   *logBuffer
@@ -276,9 +277,10 @@ func setup(t *testing.T, change func(*Config)) *bundle {
 // setupChat is setup with the given configuration of text turns.
 func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	t.Helper()
-	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	url := persistencetest.SQLiteURL(t)
+	db := persistencetest.Open(t, url, persistence.Options{})
 	b := &bundle{
-		calls: &fakeCalls{store: db, live: map[string]string{}}, db: db, log: &logBuffer{},
+		calls: &fakeCalls{store: db, live: map[string]string{}}, db: db, url: url, log: &logBuffer{},
 		clock: &clock{t: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)},
 	}
 	texts.Store = db

@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,10 +20,10 @@ import (
 type streams struct{ *api }
 
 func (h streams) routes(r router) {
-	r.Echo.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.user)
-	r.Echo.GET("/api/threads/:id/stream", onThread(h.resume), r.user)
+	r.Echo.GET("/api/threads/:id/messages/stream", onThread(h.resume), r.ofThread)
+	r.Echo.GET("/api/threads/:id/stream", onThread(h.resume), r.ofThread)
 	// useChat appends its chat's id to the address that takes its messages.
-	r.Echo.GET("/api/threads/:id/messages/:chat_id/stream", onThread(h.resume), r.user)
+	r.Echo.GET("/api/threads/:id/messages/:chat_id/stream", onThread(h.resume), r.ofThread)
 }
 
 // explain puts a failure into words for the client of a stream.
@@ -50,7 +49,7 @@ func resumeAddress(c echo.Context) error {
 
 // resume follows the turn that runs on a thread, from its beginning or from the event after a
 // number. Without a number the answer is 204 if no turn runs; with one, the rest of a turn that has
-// just ended is sent. The turn of another process is sent from its beginning in any case.
+// just ended is sent.
 func (h streams) resume(c echo.Context, key thread.Key) error {
 	after, turnID, err := resumePoint(c)
 	if err != nil {
@@ -64,17 +63,10 @@ func (h streams) resume(c echo.Context, key thread.Key) error {
 		return orThread(err)
 	}
 	t := h.Chat.Running(key)
-	if t != nil && (turnID == "" || t.ID() == turnID) && (after >= 0 || !t.Ended()) && t.Begins(c.Request().Context()) {
-		return h.stream(c, key, after, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil }, form)
-	}
-	elsewhere, err := h.Chat.Follow(c.Request().Context(), key)
-	switch {
-	case errors.Is(err, chat.ErrIdle), err == nil && turnID != "" && elsewhere.ID() != turnID:
+	if t == nil || turnID != "" && t.ID() != turnID || after < 0 && t.Ended() || !t.Begins(c.Request().Context()) {
 		return c.NoContent(http.StatusNoContent)
-	case err != nil:
-		return orThread(err)
 	}
-	return h.stream(c, key, -1, func() (chat.Answer, error) { return chat.Answer{Reply: elsewhere}, nil }, form)
+	return h.stream(c, key, after, func() (chat.Answer, error) { return chat.Answer{Reply: t}, nil }, form)
 }
 
 // resumePoint reads ?after=N, or the header with which a browser's EventSource reconnects, whose
@@ -146,7 +138,7 @@ type streamForm struct {
 }
 
 // stream answers with the events of a turn, in a form chosen by the client. It omits the ids with which a client
-// resumes if another process numbers the events.
+// resumes if they are those of a saved answer.
 func (a *api) stream(
 	c echo.Context, key thread.Key, after int64, begin func() (chat.Answer, error), form streamForm,
 ) error {
@@ -169,13 +161,7 @@ func (a *api) stream(
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	id, stop := "", func() {}
-	switch t := answer.Reply.(type) {
-	case *chat.Followed:
-		if t.ID() != "" {
-			// Nobody is there to receive an error.
-			stop = func() { _ = a.Chat.Interrupt(context.WithoutCancel(ctx), key) }
-		}
-	case *chat.Turn:
+	if t := answer.Turn(); t != nil {
 		id, stop = t.ID(), t.Interrupt
 		leave := t.Join()
 		defer func() { leave(c.Request().Context().Err() != nil) }()

@@ -22,9 +22,9 @@ func (h textSessions) routes(r router) {
 	r.explain, r.noThread = orSession, errNoSession // a session id is a thread id
 	route(r, "POST /text/session", h.create, r.text, r.thread)
 	route(r, "GET /text/session/:id", h.read)
-	route(r, "DELETE /text/session/:id", h.delete)
-	route(r, "POST /text/session/:id/message", h.postMessage, r.text)
-	route(r, "POST /text/session/:id/instructions", h.postInstructions, r.text)
+	route(r.passing(), "DELETE /text/session/:id", h.delete)
+	route(r.passing(), "POST /text/session/:id/message", h.postMessage, r.text)
+	route(r.passing(), "POST /text/session/:id/instructions", h.postInstructions, r.text)
 	route(r, "POST /text/session/:id/tool-output", h.postToolOutput)
 }
 

@@ -25,8 +25,8 @@ func (h threads) routes(r router) {
 	route(r, "POST /api/threads", h.create, r.text, r.thread)
 	route(r, "GET /api/threads/:id", h.read)
 	route(r, "PATCH /api/threads/:id", h.change)
-	route(r, "DELETE /api/threads/:id", h.delete)
-	route(r, "POST /api/threads/:id/reset", h.reset)
+	route(r.passing(), "DELETE /api/threads/:id", h.delete)
+	route(r.passing(), "POST /api/threads/:id/reset", h.reset)
 	route(r, "GET /api/threads/:id/calls", h.callsOf)
 }
 
@@ -229,12 +229,10 @@ func (a *api) removeUnused(ctx context.Context, key thread.Key) error {
 // does the live call.
 func (h threads) reset(ctx context.Context, _ caller, in oneThread) (persistence.Thread, error) {
 	err := h.Store.ResetThread(ctx, in.Key)
-	if err == nil {
-		err = h.Calls.Forget(ctx, in.Key)
-	}
 	if err != nil {
 		return persistence.Thread{}, err
 	}
+	h.Calls.Forget(in.Key)
 	return h.Store.Thread(ctx, in.Key)
 }
 

@@ -21,8 +21,8 @@ import (
 type turns struct{ *api }
 
 func (h turns) routes(r router) {
-	r.POST("/api/threads/:id/messages", onThread(h.post), r.user, r.text)
-	route(r, "POST /api/threads/:id/interrupt", h.interrupt)
+	r.POST("/api/threads/:id/messages", onThread(h.post), r.ofThread, r.text)
+	route(r.passing(), "POST /api/threads/:id/interrupt", h.interrupt)
 }
 
 // interruptWait is how long an interruption waits for the answer so far to be saved.

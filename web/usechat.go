@@ -231,21 +231,28 @@ const (
 
 // readChatBody reads a body with a user's text, or one of useChat with the last of its messages only.
 func readChatBody(c echo.Context, dst any) error {
+	body, err := chatBody(c)
+	if err != nil {
+		return err
+	}
+	return input.Object(body, dst)
+}
+
+func chatBody(c echo.Context) ([]byte, error) {
 	if t, _ := input.MediaType(c.Request().Header.Get(echo.HeaderContentType)); t != echo.MIMEApplicationJSON {
-		return problem.UnsupportedMedia("Send the body as application/json.")
+		return nil, problem.UnsupportedMedia("Send the body as application/json.")
 	}
 	// It is known by now whose conversation it is.
 	input.Arrives(c, bodyTimeout+timeToArrive(maxChatBody))
 	if err := input.Hold(c, maxKept); err != nil {
-		return err
+		return nil, err
 	}
 	body, err := shortened(c.Request().Body, maxChatMessage)
 	answerSoon(c) // the body may have taken longer than an answer may
-	if err != nil {
-		return err
+	if err == nil {
+		input.BodyComplete(c)
 	}
-	input.BodyComplete(c)
-	return input.Object(body, dst)
+	return body, err
 }
 
 // shortened reads the JSON object of a useChat request, and returns it with only the last of its

@@ -95,17 +95,3 @@ func (q *inbox) resume(ctx context.Context, key thread.Key, reasons ...string) {
 		q.log.Warn("queue not resumed", "thread_id", key.Thread, "error", err)
 	}
 }
-
-// sendHere sends a message now, in this process.
-func (q *inbox) sendHere(ctx context.Context, key thread.Key, id string) error {
-	sent := make(chan error, 1)
-	if !q.put(job{key: key, id: id, sent: sent}, true) {
-		return ErrClosed
-	}
-	select {
-	case err := <-sent:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

@@ -83,6 +83,25 @@ func (q *Queue) Get(ctx context.Context, key thread.Key, id string) (queued.Mess
 	return m, err
 }
 
+// Send sends a waiting message at once, in this process, ahead of others and even if the queue is paused. The errors
+// are persistence.ErrNotFound, persistence.ErrBusy, persistence.ErrInvalid for a text that the call cannot accept, and
+// ErrClosed.
+func (q *Queue) Send(ctx context.Context, key thread.Key, id string) error {
+	if _, err := q.Get(ctx, key, id); err != nil {
+		return err
+	}
+	sent := make(chan error, 1)
+	if !q.put(job{key: key, id: id, sent: sent}, true) {
+		return ErrClosed
+	}
+	select {
+	case err := <-sent:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Remove removes a message, and resumes the queue if it was paused because of it. persistence.ErrConflict means that it
 // is being sent.
 func (q *Queue) Remove(ctx context.Context, key thread.Key, id string) error {

@@ -36,7 +36,7 @@ func (a *app) findPrivateURL(ctx context.Context) {
 	}
 	if !ip.IsValid() {
 		a.log.Warn(
-			"other processes cannot bring sockets for calls of this one: no address of this machine found; set private_url")
+			"other processes cannot pass requests on to this one: no address of this machine found; set private_url")
 		return
 	}
 	scheme := "http://"

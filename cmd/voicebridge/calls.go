@@ -9,6 +9,7 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime/rtc"
 	"voicebridge/recording"
 	"voicebridge/thread"
@@ -45,11 +46,13 @@ func (a *app) bridgeConfig() bridge.Config {
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve,
 			Deny: a.cfg.Tools.Deny, FillerAfter: a.cfg.Tools.FillerAfter,
 		},
-		Address:     a.reachedAt,
 		ToolTimeout: a.cfg.Tools.Timeout,
 		OnTool:      a.observer.Tool,
-		Observe:     a.observer.Call,
-		Cost:        a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
+		GiveUp: func(ctx context.Context, call records.Call, takeover bool) error {
+			return a.server.GiveUp(ctx, call, takeover)
+		},
+		Observe: a.observer.Call,
+		Cost:    a.cfg.VoiceCost, TranscriptionCost: a.cfg.TranscriptionCost,
 		ImageQuota: a.cfg.ImageQuota(),
 		OnTurn: func(key thread.Key) {
 			a.texts.Talked(key) // spoken threads get titles, too

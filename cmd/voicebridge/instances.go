@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"voicebridge/bridge"
-	"voicebridge/chat"
-	"voicebridge/chat/queue"
-	"voicebridge/persistence/cluster"
 )
 
 const (
@@ -19,19 +15,6 @@ const (
 	// expireEvery is how often expired conversations are deleted.
 	expireEvery = time.Hour
 )
-
-// handleCommand carries out another instance's command.
-func (a *app) handleCommand(ctx context.Context, c cluster.Command) (json.RawMessage, error) {
-	switch {
-	case c.Kind == commandErase:
-		return nil, a.tools.erase(ctx, c.Key.Owner)
-	case queue.IsCommand(c):
-		return a.queue.HandleCommand(ctx, c)
-	case chat.IsCommand(c):
-		return a.texts.HandleCommand(ctx, c)
-	}
-	return a.calls.HandleCommand(ctx, c)
-}
 
 // beginAgain ends the calls and turns of a fenced process: others have closed them in the database,
 // so nothing more of them would be saved. Then the process goes on serving as a new instance.

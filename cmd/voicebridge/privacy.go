@@ -11,7 +11,6 @@ import (
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
-	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/privacy"
 	"voicebridge/thread"
@@ -19,12 +18,9 @@ import (
 	"voicebridge/web/access"
 )
 
-// commandErase asks another process to erase what an owner has of its MCP servers.
-const commandErase = "mcp.erase"
-
 // privacyParts are the kinds of data of owners.
 func (a *app) privacyParts() []privacy.Part {
-	parts := mcpFirst(a.eraseMCP, a.store)
+	parts := mcpFirst(a.tools.erase, a.store)
 	if a.recordings != nil {
 		parts = append(parts, a.recordings.Part())
 	}
@@ -43,20 +39,6 @@ func (t *tools) erase(ctx context.Context, owner string) error {
 		return mcptool.EraseFolders(t.folder, owner)
 	}
 	return t.mcp.Erase(ctx, owner)
-}
-
-// eraseMCP is erase at all processes: another one may run on another machine, and have folders there.
-func (a *app) eraseMCP(ctx context.Context, owner string) error {
-	errs := []error{a.tools.erase(ctx, owner)}
-	others, err := a.store.Cluster.Others(ctx)
-	for _, instance := range others {
-		about := thread.Key{Owner: owner, Thread: "all"}
-		_, err := a.store.Cluster.Ask(ctx, cluster.Command{Instance: instance, Key: about, Kind: commandErase})
-		if err != nil && !errors.Is(err, persistence.ErrGone) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, err)...)
 }
 
 // eraseCommand is the command erase.

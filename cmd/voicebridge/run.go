@@ -191,7 +191,6 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.recoverOthers(ctx) })
 	g.Go(func() error { return a.beginAgain(ctx) })
 	g.Go(func() error { return a.expire(ctx) })
-	g.Go(func() error { return a.store.Cluster.HandleCommands(ctx, a.handleCommand) })
 	g.Go(func() error { return a.refreshTools(ctx) })
 	finished := make(chan error, 1)
 	go func() { finished <- g.Wait() }()

@@ -42,7 +42,8 @@ func (a *app) webConfig() web.Config {
 	r, first := a.cfg.Realtime, a.up.routes[0]
 	return web.Config{
 		Calls: a.calls, Chat: a.door, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store,
-		Recordings: a.recordings, Privacy: a.privacyParts(), CheckHook: a.addresses.Check, Page: ui.Dist(),
+		Recordings: a.recordings, Privacy: a.privacyParts(), EraseHere: a.tools.erase,
+		CheckHook: a.addresses.Check, Page: ui.Dist(),
 		Tools:       a.tools.spoken,
 		ToolServers: a.tools.servers(), Version: buildVersion(),
 		Upstream: web.Upstream{

@@ -62,14 +62,6 @@ type Cluster struct {
 	announced announcement
 }
 
-// Address is where other processes of the database reach this one's HTTP server.
-type Address struct {
-	URL string `json:"url,omitempty"` // http:// or https:// with a host and a port; empty: nowhere
-	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
-	// the machine's authorities vouch for.
-	Certificate string `json:"certificate,omitempty"`
-}
-
 // announcement is what the row of an instance says.
 type announcement struct {
 	instance string
@@ -182,7 +174,7 @@ func (c *Cluster) Announce(ctx context.Context, address func() Address) {
 func (c *Cluster) announce(ctx context.Context) error {
 	c.told.Lock()
 	defer c.told.Unlock()
-	if c.address == nil || !c.db.Shared() {
+	if c.address == nil {
 		return nil
 	}
 	now := announcement{c.Instance(), c.address()}
@@ -197,6 +189,20 @@ func (c *Cluster) announce(ctx context.Context) error {
 	}
 	return err
 }
+
+// Reach returns where another instance is reached. ErrGone means that it is known to be dead.
+func (c *Cluster) Reach(ctx context.Context, instance string) (Address, error) {
+	if err := c.Look(ctx); err != nil {
+		return Address{}, c.db.Fail("find another process", err)
+	}
+	if _, dead := c.Dead(instance); dead {
+		return Address{}, database.ErrGone
+	}
+	return c.members.address(instance), nil
+}
+
+// Now returns the database's time, by which all processes go.
+func (c *Cluster) Now() time.Time { return c.db.Now() }
 
 // Others returns the other instances that serve the database and are not known to be dead.
 func (c *Cluster) Others(ctx context.Context) ([]string, error) {

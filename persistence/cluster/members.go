@@ -16,6 +16,14 @@ const (
 	defaultDeadAfter = 15 * time.Second
 )
 
+// Address is where other processes of the database reach this one's HTTP server.
+type Address struct {
+	URL string // http:// or https:// with a host and a port; empty: nowhere
+	// Certificate is the SHA-256, in hexadecimal, of the certificate that the server shows there, unless it is one that
+	// the machine's authorities vouch for.
+	Certificate string
+}
+
 // members holds what this process knows about which instances are alive. It compares no clocks: an
 // instance is dead if its count of heartbeats has not changed for long enough by this process's
 // clock, while this process kept looking; or at once if it was a process of this machine and that is
@@ -38,6 +46,7 @@ type sighting struct {
 	beats     int64
 	firstSeen time.Time
 	ended     bool // it announced its end, or its process is gone
+	address   Address
 }
 
 func newMembers(instance string, deadAfter time.Duration) *members {
@@ -97,6 +106,7 @@ func (m *members) look(rows []pgdb.Instance, at time.Time) {
 			s = sighting{beats: r.Beats, firstSeen: at}
 		}
 		s.ended = r.EndedAt != nil || r.Host != "" && r.Host == m.host && processGone(r.Process)
+		s.address = Address{r.URL, r.Certificate}
 		seen[r.ID] = s
 	}
 	m.seen = seen
@@ -124,4 +134,10 @@ func (m *members) dead(instance string) (beats int64, dead bool) {
 		return s.beats, true
 	}
 	return s.beats, m.checkedAt.Sub(s.firstSeen) >= m.deadAfter
+}
+
+func (m *members) address(instance string) Address {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seen[instance].address
 }

@@ -28,8 +28,8 @@ type Config struct {
 	Listen string `yaml:"listen" default:"127.0.0.1:8080" format:"address"`
 
 	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them
-	// can take a socket for its calls. Empty: the address that it listens on; if that is every address, the one by which
-	// this machine reaches the database, or else its first private one.
+	// can pass on requests about its calls and answers. Empty: the address that it listens on; if that is every address,
+	// the one by which this machine reaches the database, or else its first private one.
 	PrivateURL string `yaml:"private_url" format:"url"`
 
 	// `sqlite:PATH` or `postgres://user@host/name`; one with a password only as DATABASE_URL.
