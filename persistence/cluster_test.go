@@ -2,10 +2,8 @@ package persistence_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -189,113 +187,13 @@ func TestWatchBeginsWhileOthersWrite(t *testing.T) {
 	}
 }
 
-// A command reaches another process at once, without waiting for its poll.
-func TestCommandArrivesAtOnce(t *testing.T) {
+// TestReach: a process that is dead or never existed is nowhere.
+func TestReach(t *testing.T) {
 	t.Parallel()
-	a, b, key := instances(t, persistencetest.PostgresURL(t), true)
-	done := make(chan error, 1)
-	go func() {
-		done <- b.Cluster.HandleCommands(t.Context(), func(_ context.Context, c cluster.Command) (json.RawMessage, error) { return c.Body, nil })
-	}()
-	began := time.Now()
-	for range 20 {
-		reply, err := a.Cluster.Ask(t.Context(), cluster.Command{Instance: "b", Key: key, Kind: "echo", Body: json.RawMessage("1")})
-		if err != nil || string(reply) != "1" {
-			t.Fatalf("Ask() = %s, %v", reply, err)
-		}
-	}
-	t.Logf("a command took %v", time.Since(began)/20)
-	must(t, b.Close())
-	<-done
-}
-
-// Asking a process that is dead or never existed fails at once.
-func TestAskDeadProcess(t *testing.T) {
-	t.Parallel()
-	_, b, key := silent(t)
+	_, b, _ := silent(t)
 	for _, instance := range []string{"a", "nobody"} {
-		_, err := b.Cluster.Ask(t.Context(), cluster.Command{Instance: instance, Key: key, Kind: "echo"})
-		if !errors.Is(err, persistence.ErrGone) {
-			t.Errorf("Ask() of %s = %v, want ErrGone", instance, err)
-		}
-	}
-}
-
-// TestAskWhileAway: an answer arrives although a connection is lost when it is saved, and when it is read.
-func TestAskWhileAway(t *testing.T) {
-	t.Parallel()
-	s := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	persistence.LoseAnswers(s)
-	var handling sync.WaitGroup
-	defer handling.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	handling.Go(func() {
-		_ = s.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) {
-			return json.RawMessage(`"done"`), nil
-		})
-	})
-	reply, err := s.Cluster.Ask(ctx, cluster.Command{Instance: s.Instance(), Key: thread.Key{Owner: "anna", Thread: "t"}, Kind: "do"})
-	if err != nil || string(reply) != `"done"` {
-		t.Errorf("Ask() = %s, %v", reply, err)
-	}
-}
-
-// Whatever the commands table contains, each row is handed out at most once, gets an
-// answer, and does not keep others from getting theirs.
-func TestHostileCommands(t *testing.T) {
-	t.Parallel()
-	url := persistencetest.PostgresURL(t)
-	a, b, key := instances(t, url, true)
-	const row = "INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, reply, error) VALUES "
-	soon, past := "now() + interval '1 hour'", "now() - interval '1 hour'"
-	for _, values := range []string{
-		"('not json', 'b', 'anna', 't', 'fine', '{\"a\":', now(), " + soon + ", NULL, '', '')",
-		"('nobody', 'b', '', '', '', '', now(), " + soon + ", NULL, '', '')",
-		"('panic', 'b', 'anna', 't', 'panic', '', now(), " + soon + ", NULL, '', '')",
-		"('large', 'b', 'anna', 't', 'large', repeat('x', 5000000), now(), " + soon + ", NULL, '', '')",
-		"('late', 'b', 'anna', 't', 'late', '', now(), " + past + ", NULL, '', '')",
-		"('taken', 'b', 'anna', 't', 'taken', '', now(), " + soon + ", now(), '', '')",
-		"('of others', 'c', 'anna', 't', 'of others', '', now(), " + soon + ", NULL, '', '')",
-	} {
-		persistencetest.Rows(t, url, row+values+" RETURNING id")
-	}
-	var mu sync.Mutex
-	handled := map[string]int{}
-	done := make(chan error, 1)
-	go func() {
-		done <- b.Cluster.HandleCommands(t.Context(), func(_ context.Context, c cluster.Command) (json.RawMessage, error) {
-			mu.Lock()
-			handled[c.Kind]++
-			mu.Unlock()
-			switch c.Kind {
-			case "panic":
-				panic("a command")
-			case "large":
-				return c.Body, nil
-			}
-			return json.RawMessage("{}"), nil
-		})
-	}()
-	for range 3 {
-		if reply, err := a.Cluster.Ask(t.Context(), cluster.Command{Instance: "b", Key: key, Kind: "asked"}); err != nil || string(reply) != "{}" {
-			t.Errorf("Ask() = %s, %v", reply, err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for open := "1"; open != "0" && ctx.Err() == nil; runtime.Gosched() { // Close does not wait for answers
-		open = persistencetest.Rows(t, url, "SELECT count(*) FROM commands WHERE id IN ('not json', 'nobody', 'panic', 'large') AND answered_at IS NULL")[0][0]
-	}
-	must(t, b.Close())
-	<-done
-	if diff := cmp.Diff(map[string]int{"fine": 1, "": 1, "panic": 1, "large": 1, "asked": 3}, handled); diff != "" {
-		t.Errorf("handled (-want +got):\n%s", diff)
-	}
-	for id, answer := range map[string]string{"not json": "", "nobody": "", "panic": "internal error", "large": "the answer is too large", "taken": "NULL"} {
-		rows := persistencetest.Rows(t, url, "SELECT CASE WHEN answered_at IS NOT NULL THEN error END FROM commands WHERE id = '"+id+"'")
-		if len(rows) != 1 || rows[0][0] != answer {
-			t.Errorf("the answer to %s is %q, want %q", id, rows, answer)
+		if _, err := b.Cluster.Reach(t.Context(), instance); !errors.Is(err, persistence.ErrGone) {
+			t.Errorf("Reach() of %s = %v, want ErrGone", instance, err)
 		}
 	}
 }
@@ -339,14 +237,10 @@ func TestClocks(t *testing.T) {
 			b := persistencetest.Open(t, url, persistence.Options{Clock: clock})
 			for _, s := range []*persistence.Store{a, b} {
 				must(t, s.Serve(t.Context()))
-				persistencetest.Start(t, func(ctx context.Context) error {
-					return s.Cluster.HandleCommands(ctx, func(context.Context, cluster.Command) (json.RawMessage, error) { return json.RawMessage("1"), nil })
-				})
 			}
-			key := persistencetest.NewThread(t, a, "anna", "")
 			for from, to := range map[*persistence.Store]*persistence.Store{a: b, b: a} {
-				if reply, err := from.Cluster.Ask(t.Context(), cluster.Command{Instance: to.Instance(), Key: key, Kind: "echo"}); err != nil || string(reply) != "1" {
-					t.Errorf("Ask() = %s, %v", reply, err)
+				if apart := from.Cluster.Now().Sub(to.Cluster.Now()).Abs(); apart > time.Second {
+					t.Errorf("the processes' times are %v apart", apart)
 				}
 				respectsTurn(t, from, to)
 				respectsClaim(t, from, to)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -67,39 +66,6 @@ type interrupted struct {
 }
 
 func (i *interrupted) read() queries { return interruptedQueries{i.engine.read(), i} }
-
-// LoseAnswers fails the first attempts to save and to read the answer of a command.
-func LoseAnswers(s *Store) { s.eng = &losing{engine: s.eng} }
-
-type losing struct {
-	engine
-	saving, reading atomic.Bool // not the first time
-}
-
-func (l *losing) read() queries { return losingQueries{l.engine.read(), l} }
-
-func (l *losing) write(ctx context.Context, fn func(queries) error) error {
-	return l.engine.write(ctx, func(q queries) error { return fn(losingQueries{q, l}) })
-}
-
-type losingQueries struct {
-	queries
-	by *losing
-}
-
-func (q losingQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommandParams) error {
-	if !q.by.saving.Swap(true) {
-		return context.DeadlineExceeded
-	}
-	return q.queries.AnswerCommand(ctx, arg)
-}
-
-func (q losingQueries) GetCommand(ctx context.Context, id string) (pgdb.Command, error) {
-	if !q.by.reading.Swap(true) {
-		return pgdb.Command{}, context.DeadlineExceeded
-	}
-	return q.queries.GetCommand(ctx, id)
-}
 
 // WhileRecovering calls do in the transactions of Recover, after they have closed messages.
 func WhileRecovering(s *Store, do func()) { s.eng = &recovering{s.eng, do} }

@@ -166,16 +166,9 @@ func (l eventLog) woken(w wake) {
 	case w == wake{}:
 		l.s.hub.hintAll()
 		signal(l.s.hub.grown)
-		l.s.Cluster.HasCommand()
 	case w.From == l.s.outbox.origin:
 	case w.Log:
 		signal(l.s.hub.grown)
-	case w.Command != "":
-		if w.Command == l.s.Instance() {
-			l.s.Cluster.HasCommand()
-		}
-	case w.Answer != "":
-		l.s.Cluster.Answered(w.Answer)
 	default:
 		l.s.hub.hint(thread.Key{Owner: w.Owner, Thread: w.Thread})
 	}

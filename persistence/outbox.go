@@ -18,16 +18,13 @@ const (
 	maxPayload = 7900
 )
 
-// wake tells other instances that there is something to read. It holds one of: a thread whose messages have changed,
-// that the log has grown (of an owner or, without one, of a thread), the instance that has a command, the command that
-// has its answer.
+// wake tells other instances that there is something to read: a thread whose messages have changed, or that the log has
+// grown (of an owner or, without one, of a thread).
 type wake struct {
-	From    string `json:"from,omitempty"`
-	Owner   string `json:"owner,omitempty"`
-	Thread  string `json:"thread,omitempty"`
-	Log     bool   `json:"log,omitempty"`
-	Command string `json:"command,omitempty"`
-	Answer  string `json:"answer,omitempty"`
+	From   string `json:"from,omitempty"`
+	Owner  string `json:"owner,omitempty"`
+	Thread string `json:"thread,omitempty"`
+	Log    bool   `json:"log,omitempty"`
 }
 
 // entry is an event of the log.

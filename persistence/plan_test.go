@@ -41,7 +41,6 @@ var sqlitePlans = map[string]string{
 	"ListLegsToHangUp":  "upstream_legs_open",
 	"ListQueued":        "queued_messages_waiting",
 	"ReleaseOfHook":     "hook_deliveries_sending",
-	"ListCommands":      "commands_open",
 	"ThreadsWithWord":   "messages_by_words",
 	"ListThreads":       "messages_by_words",
 }

@@ -50,8 +50,3 @@ func (l clusterLink) CompareClocks(ctx context.Context) error {
 	}
 	return err
 }
-
-func (l clusterLink) TellCommand(instance string) { l.s.outbox.tell(wake{Command: instance}) }
-func (l clusterLink) TellAnswer(command string)   { l.s.outbox.tell(wake{Answer: command}) }
-func (l clusterLink) Poll() time.Duration         { return time.Duration(l.s.poll.Load()) }
-func (l clusterLink) Closed() <-chan struct{}     { return l.s.closed }

@@ -22,10 +22,6 @@ func (s sqliteQueries) AnswerApproval(ctx context.Context, arg pgdb.AnswerApprov
 	return s.q.AnswerApproval(ctx, sqlitedb.AnswerApprovalParams(arg))
 }
 
-func (s sqliteQueries) AnswerCommand(ctx context.Context, arg pgdb.AnswerCommandParams) error {
-	return s.q.AnswerCommand(ctx, sqlitedb.AnswerCommandParams(arg))
-}
-
 func (s sqliteQueries) Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error) {
 	return s.q.Beat(ctx, beatAt, iD)
 }
@@ -140,10 +136,6 @@ func (s sqliteQueries) DeleteAccessTokensOf(ctx context.Context, owner string) (
 
 func (s sqliteQueries) DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error) {
 	return s.q.DeleteAssistant(ctx, owner, iD)
-}
-
-func (s sqliteQueries) DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error {
-	return s.q.DeleteCommand(ctx, iD, before)
 }
 
 func (s sqliteQueries) DeleteDrafts(ctx context.Context, messageID string) error {
@@ -344,6 +336,10 @@ func (s sqliteQueries) FirstOfLaterCall(ctx context.Context, threadID string, ow
 	return pgdb.FirstOfLaterCallRow(r), err
 }
 
+func (s sqliteQueries) ForgetCommands(ctx context.Context, before dbtype.Time) error {
+	return s.q.ForgetCommands(ctx, before)
+}
+
 func (s sqliteQueries) ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error) {
 	return s.q.ForgetDeliveries(ctx, before, waitingBefore)
 }
@@ -390,11 +386,6 @@ func (s sqliteQueries) GetAssistant(ctx context.Context, owner string, iD string
 func (s sqliteQueries) GetCall(ctx context.Context, iD string, owner string) (pgdb.Call, error) {
 	r, err := s.q.GetCall(ctx, iD, owner)
 	return pgdb.Call(r), err
-}
-
-func (s sqliteQueries) GetCommand(ctx context.Context, id string) (pgdb.Command, error) {
-	r, err := s.q.GetCommand(ctx, id)
-	return pgdb.Command(r), err
 }
 
 func (s sqliteQueries) GetDelivery(ctx context.Context, hookID string, iD string, owner string) (pgdb.HookDelivery, error) {
@@ -596,11 +587,6 @@ func (s sqliteQueries) ListCallsOf(ctx context.Context, threadID string, owner s
 func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesParams) ([]pgdb.Message, error) {
 	r, err := s.q.ListChanges(ctx, sqlitedb.ListChangesParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.Message) pgdb.Message { return pgdb.Message(r) })
-}
-
-func (s sqliteQueries) ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]pgdb.Command, error) {
-	r, err := s.q.ListCommands(ctx, instance, now)
-	return database.Rows(r, err, func(r sqlitedb.Command) pgdb.Command { return pgdb.Command(r) })
 }
 
 func (s sqliteQueries) ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]pgdb.HookDelivery, error) {
@@ -846,10 +832,6 @@ func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (i
 	return s.q.SaveCall(ctx, sqlitedb.SaveCallParams(arg))
 }
 
-func (s sqliteQueries) SaveCommand(ctx context.Context, arg pgdb.SaveCommandParams) error {
-	return s.q.SaveCommand(ctx, sqlitedb.SaveCommandParams(arg))
-}
-
 func (s sqliteQueries) SaveDraft(ctx context.Context, arg pgdb.SaveDraftParams) (int64, error) {
 	return s.q.SaveDraft(ctx, sqlitedb.SaveDraftParams(arg))
 }
@@ -931,10 +913,6 @@ func (s sqliteQueries) SuggestTitle(ctx context.Context, arg pgdb.SuggestTitlePa
 
 func (s sqliteQueries) SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error {
 	return s.q.SwitchHookOff(ctx, enabled, offReason, iD)
-}
-
-func (s sqliteQueries) TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error) {
-	return s.q.TakeCommand(ctx, takenAt, iD)
 }
 
 func (s sqliteQueries) TakeRate(ctx context.Context, arg pgdb.TakeRateParams) (int64, error) {

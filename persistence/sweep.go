@@ -200,7 +200,7 @@ func (w sweeper) forget(ctx context.Context) error {
 		return errors.Join(err,
 			q.ForgetInstances(ctx, &before, before),
 			q.ForgetOldLegs(ctx, before),
-			q.DeleteCommand(ctx, "", dbtype.At(s.now().Add(-time.Minute))),
+			q.ForgetCommands(ctx, dbtype.At(s.now().Add(-time.Minute))),
 			q.ForgetDrafts(ctx),
 			q.ForgetEvents(ctx, dbtype.At(s.now().Add(-keepLog))))
 	})

@@ -159,26 +159,6 @@ func (s *Store) RunningTurn(ctx context.Context, key thread.Key) (TurnRecord, er
 	}, s.fail("read turn", err)
 }
 
-// Answering reads the message that the thread's text turn, of any instance, is writing, or
-// has just written; ErrNotFound if there is none.
-func (s *Store) Answering(ctx context.Context, key thread.Key) (thread.Message, error) {
-	if err := checkKey(key); err != nil {
-		return thread.Message{}, fmt.Errorf("read answer: %w", err)
-	}
-	open, err := openTextMessages(ctx, s.eng.read(), key)
-	if err != nil {
-		return thread.Message{}, s.fail("read answer", err)
-	}
-	found, err := wholes(ctx, s.eng.read(), key, open[max(0, len(open)-1):])
-	if err == nil && len(found) == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return thread.Message{}, s.fail("read answer", err)
-	}
-	return found[0], nil
-}
-
 // Message reads a message and locks the thread until the end of the batch, so that the message can
 // be changed and written back.
 func (b *Batch) Message(id string) (m thread.Message, err error) {

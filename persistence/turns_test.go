@@ -89,18 +89,6 @@ func TestAnswerChangedWhileRead(t *testing.T) {
 	}
 }
 
-// TestAnswerFinishedWhileRead has an answer finished while another process looks for it.
-func TestAnswerFinishedWhileRead(t *testing.T) {
-	t.Parallel()
-	bothEngines(t, func(t *testing.T, s *persistence.Store) {
-		key, answer := answering(t, s)
-		finishBeforeDrafts(t, s, key, answer, func() {})
-		if m, err := s.Answering(t.Context(), key); err != nil || m.Text() != "One, two." {
-			t.Errorf("Answering() = %q, %v, want the whole answer", m.Text(), err)
-		}
-	})
-}
-
 // finishBeforeDrafts calls first and finishes an answer, just before its drafts are read.
 func finishBeforeDrafts(t *testing.T, s *persistence.Store, key thread.Key, answer thread.Message, first func()) {
 	t.Helper()

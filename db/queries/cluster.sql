@@ -1,23 +1,6 @@
--- name: SaveCommand :exec
-INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
-VALUES (@id, @instance, @owner, @thread_id, @kind, @body, @created_at, @expires_at, '', '');
-
--- name: ListCommands :many
-SELECT * FROM commands WHERE instance = @instance AND taken_at IS NULL AND expires_at > @now ORDER BY id;
-
--- TakeCommand changes nothing if the command was taken before.
--- name: TakeCommand :execrows
-UPDATE commands SET taken_at = @taken_at WHERE id = @id AND taken_at IS NULL;
-
--- name: AnswerCommand :exec
-UPDATE commands SET answered_at = @answered_at, reply = @reply, error = @error, code = @code WHERE id = @id;
-
--- name: GetCommand :one
-SELECT * FROM commands WHERE id = @id;
-
--- DeleteCommand deletes a command, and those that expired before a time.
--- name: DeleteCommand :exec
-DELETE FROM commands WHERE id = @id OR expires_at < @before;
+-- ForgetCommands deletes what processes of versions before migration 47 have asked of others.
+-- name: ForgetCommands :exec
+DELETE FROM commands WHERE expires_at < @before;
 
 -- EventNumbers returns the numbers of the oldest and the newest event of the log; 0 if there is none.
 -- name: EventNumbers :one

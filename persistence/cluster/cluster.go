@@ -1,5 +1,5 @@
-// Package cluster is the process among those that serve one database: which of them are alive, and what one asks of
-// another.
+// Package cluster is the process among those that serve one database: which of them are alive, and where they are
+// reached.
 package cluster
 
 import (
@@ -30,14 +30,6 @@ type Link interface {
 	Beat(ctx context.Context, at dbtype.Time, id string) (int64, error)
 	// CompareClocks finds out how far the machine's clock is from the database's.
 	CompareClocks(ctx context.Context) error
-	// TellCommand tells an instance that it has a command, and TellAnswer whoever has given the command that it is
-	// answered.
-	TellCommand(instance string)
-	TellAnswer(command string)
-	// Poll returns how often to look for what nobody has told; 0 means seldom.
-	Poll() time.Duration
-	// Closed returns a channel that is closed with the database.
-	Closed() <-chan struct{}
 }
 
 // Config configures a Cluster.
@@ -54,7 +46,6 @@ type Cluster struct {
 	db      Link
 	log     *slog.Logger
 	members *members
-	asked   *asked
 	serving atomic.Bool
 
 	address   func() Address // nil until others reach the process
@@ -70,7 +61,7 @@ type announcement struct {
 
 // New returns the Cluster of a process that does not serve yet.
 func New(db Link, cfg Config) *Cluster {
-	return &Cluster{db: db, log: cfg.Logger, members: newMembers(cfg.Instance, cfg.DeadAfter), asked: newAsked()}
+	return &Cluster{db: db, log: cfg.Logger, members: newMembers(cfg.Instance, cfg.DeadAfter)}
 }
 
 // Instance returns the id of this process in the records that it writes. Rejoin changes it.
@@ -272,50 +263,5 @@ func (c *Cluster) every(ctx context.Context, work string, do func(context.Contex
 		if err != nil && ctx.Err() == nil {
 			c.log.Warn("a process of the cluster could not do its part", "work", work, "error", err)
 		}
-	}
-}
-
-// asked knows what this process is asked, and what it has asked.
-type asked struct {
-	// commands holds one signal: that there is a command for this process.
-	commands chan struct{}
-
-	mu sync.Mutex
-	// answers has a channel for each command that waits for its answer, by id.
-	answers map[string]chan struct{}
-}
-
-func newAsked() *asked {
-	return &asked{commands: make(chan struct{}, 1), answers: map[string]chan struct{}{}}
-}
-
-// await returns a channel that gets a signal when the command is answered.
-func (a *asked) await(command string) chan struct{} {
-	answered := make(chan struct{}, 1)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answers[command] = answered
-	return answered
-}
-
-func (a *asked) forget(command string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.answers, command)
-}
-
-func (a *asked) answered(command string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if to := a.answers[command]; to != nil {
-		signal(to)
-	}
-}
-
-// signal never blocks.
-func signal(to chan struct{}) {
-	select {
-	case to <- struct{}{}:
-	default:
 	}
 }

@@ -113,7 +113,6 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"expire":               s.expire,
 		"retention":            s.retention,
 		"expire what is used":  s.expireUsed,
-		"commands":             s.commands,
 		"images":               s.images,
 		"limits":               s.limits,
 		"stored":               s.stored,

@@ -11,39 +11,6 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
-const answerCommand = `-- name: AnswerCommand :exec
-UPDATE commands SET answered_at = $1, reply = $2, error = $3, code = $4 WHERE id = $5
-`
-
-type AnswerCommandParams struct {
-	AnsweredAt *dbtype.Time
-	Reply      string
-	Error      string
-	Code       string
-	ID         string
-}
-
-func (q *Queries) AnswerCommand(ctx context.Context, arg AnswerCommandParams) error {
-	_, err := q.db.Exec(ctx, answerCommand,
-		arg.AnsweredAt,
-		arg.Reply,
-		arg.Error,
-		arg.Code,
-		arg.ID,
-	)
-	return err
-}
-
-const deleteCommand = `-- name: DeleteCommand :exec
-DELETE FROM commands WHERE id = $1 OR expires_at < $2
-`
-
-// DeleteCommand deletes a command, and those that expired before a time.
-func (q *Queries) DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error {
-	_, err := q.db.Exec(ctx, deleteCommand, iD, before)
-	return err
-}
-
 const eventNumbers = `-- name: EventNumbers :one
 SELECT CAST(coalesce(min(id), 0) AS bigint) AS oldest, CAST(coalesce(max(id), 0) AS bigint) AS newest FROM events
 `
@@ -61,6 +28,16 @@ func (q *Queries) EventNumbers(ctx context.Context) (EventNumbersRow, error) {
 	return i, err
 }
 
+const forgetCommands = `-- name: ForgetCommands :exec
+DELETE FROM commands WHERE expires_at < $1
+`
+
+// ForgetCommands deletes what processes of versions before migration 47 have asked of others.
+func (q *Queries) ForgetCommands(ctx context.Context, before dbtype.Time) error {
+	_, err := q.db.Exec(ctx, forgetCommands, before)
+	return err
+}
+
 const forgetEvents = `-- name: ForgetEvents :exec
 DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < $1)
 `
@@ -69,31 +46,6 @@ DELETE FROM events WHERE id <= (SELECT max(e.id) FROM events AS e WHERE e.at < $
 func (q *Queries) ForgetEvents(ctx context.Context, before dbtype.Time) error {
 	_, err := q.db.Exec(ctx, forgetEvents, before)
 	return err
-}
-
-const getCommand = `-- name: GetCommand :one
-SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE id = $1
-`
-
-func (q *Queries) GetCommand(ctx context.Context, id string) (Command, error) {
-	row := q.db.QueryRow(ctx, getCommand, id)
-	var i Command
-	err := row.Scan(
-		&i.ID,
-		&i.Instance,
-		&i.Owner,
-		&i.ThreadID,
-		&i.Kind,
-		&i.Body,
-		&i.CreatedAt,
-		&i.ExpiresAt,
-		&i.TakenAt,
-		&i.AnsweredAt,
-		&i.Reply,
-		&i.Error,
-		&i.Code,
-	)
-	return i, err
 }
 
 const getImage = `-- name: GetImage :one
@@ -116,44 +68,6 @@ func (q *Queries) GetImage(ctx context.Context, iD string, threadID string, owne
 		&i.CreatedAt,
 	)
 	return i, err
-}
-
-const listCommands = `-- name: ListCommands :many
-SELECT id, instance, owner, thread_id, kind, body, created_at, expires_at, taken_at, answered_at, reply, error, code FROM commands WHERE instance = $1 AND taken_at IS NULL AND expires_at > $2 ORDER BY id
-`
-
-func (q *Queries) ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]Command, error) {
-	rows, err := q.db.Query(ctx, listCommands, instance, now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []Command
-	for rows.Next() {
-		var i Command
-		if err := rows.Scan(
-			&i.ID,
-			&i.Instance,
-			&i.Owner,
-			&i.ThreadID,
-			&i.Kind,
-			&i.Body,
-			&i.CreatedAt,
-			&i.ExpiresAt,
-			&i.TakenAt,
-			&i.AnsweredAt,
-			&i.Reply,
-			&i.Error,
-			&i.Code,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const listEvents = `-- name: ListEvents :many
@@ -233,36 +147,6 @@ func (q *Queries) ListEventsOf(ctx context.Context, arg ListEventsOfParams) ([]E
 	return items, nil
 }
 
-const saveCommand = `-- name: SaveCommand :exec
-INSERT INTO commands (id, instance, owner, thread_id, kind, body, created_at, expires_at, reply, error)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, '', '')
-`
-
-type SaveCommandParams struct {
-	ID        string
-	Instance  string
-	Owner     string
-	ThreadID  string
-	Kind      string
-	Body      string
-	CreatedAt dbtype.Time
-	ExpiresAt dbtype.Time
-}
-
-func (q *Queries) SaveCommand(ctx context.Context, arg SaveCommandParams) error {
-	_, err := q.db.Exec(ctx, saveCommand,
-		arg.ID,
-		arg.Instance,
-		arg.Owner,
-		arg.ThreadID,
-		arg.Kind,
-		arg.Body,
-		arg.CreatedAt,
-		arg.ExpiresAt,
-	)
-	return err
-}
-
 const saveImage = `-- name: SaveImage :one
 INSERT INTO images (id, thread_id, media_type, width, height, size, data, created_at)
 VALUES (
@@ -313,17 +197,4 @@ func (q *Queries) StoredImages(ctx context.Context, owner string) (int64, error)
 	var column_1 int64
 	err := row.Scan(&column_1)
 	return column_1, err
-}
-
-const takeCommand = `-- name: TakeCommand :execrows
-UPDATE commands SET taken_at = $1 WHERE id = $2 AND taken_at IS NULL
-`
-
-// TakeCommand changes nothing if the command was taken before.
-func (q *Queries) TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error) {
-	result, err := q.db.Exec(ctx, takeCommand, takenAt, iD)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }

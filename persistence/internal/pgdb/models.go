@@ -55,22 +55,6 @@ type Call struct {
 	AssistantOwner     string
 }
 
-type Command struct {
-	ID         string
-	Instance   string
-	Owner      string
-	ThreadID   string
-	Kind       string
-	Body       string
-	CreatedAt  dbtype.Time
-	ExpiresAt  dbtype.Time
-	TakenAt    *dbtype.Time
-	AnsweredAt *dbtype.Time
-	Reply      string
-	Error      string
-	Code       string
-}
-
 type Draft struct {
 	MessageID string
 	Start     int64

@@ -15,7 +15,6 @@ type Querier interface {
 	AddDelivery(ctx context.Context, arg AddDeliveryParams) (int64, error)
 	// AnswerApproval changes nothing unless the request is open and has this nonce.
 	AnswerApproval(ctx context.Context, arg AnswerApprovalParams) (int64, error)
-	AnswerCommand(ctx context.Context, arg AnswerCommandParams) error
 	// Beat changes nothing if the instance was ended.
 	Beat(ctx context.Context, beatAt dbtype.Time, iD string) (int64, error)
 	// BeginMCPRenewal makes the caller the only one who renews the grant for a while.
@@ -64,8 +63,6 @@ type Querier interface {
 	DeleteAccessToken(ctx context.Context, iD string, kind string, owner string) (int64, error)
 	DeleteAccessTokensOf(ctx context.Context, owner string) (int64, error)
 	DeleteAssistant(ctx context.Context, owner string, iD string) (int64, error)
-	// DeleteCommand deletes a command, and those that expired before a time.
-	DeleteCommand(ctx context.Context, iD string, before dbtype.Time) error
 	DeleteDrafts(ctx context.Context, messageID string) error
 	DeleteExpiredAccessTokens(ctx context.Context, expiredAt dbtype.Time) error
 	DeleteExpiredMCPSignIns(ctx context.Context, now dbtype.Time) error
@@ -135,6 +132,8 @@ type Querier interface {
 	// FirstOfLaterCall returns the first message that came after the call: of the calls that began after it, or typed after
 	// it had ended. There is none as a rule: late are the words of processes that died, which others have closed.
 	FirstOfLaterCall(ctx context.Context, threadID string, owner string, callID string) (FirstOfLaterCallRow, error)
+	// ForgetCommands deletes what processes of versions before migration 47 have asked of others.
+	ForgetCommands(ctx context.Context, before dbtype.Time) error
 	// ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
 	ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error)
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
@@ -155,7 +154,6 @@ type Querier interface {
 	GetApproval(ctx context.Context, iD string, threadID string, owner string) (GetApprovalRow, error)
 	GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error)
 	GetCall(ctx context.Context, iD string, owner string) (Call, error)
-	GetCommand(ctx context.Context, id string) (Command, error)
 	GetDelivery(ctx context.Context, hookID string, iD string, owner string) (HookDelivery, error)
 	GetHook(ctx context.Context, iD string, owner string) (Hook, error)
 	GetImage(ctx context.Context, iD string, threadID string, owner string) (Image, error)
@@ -218,7 +216,6 @@ type Querier interface {
 	ListCallMessages(ctx context.Context, arg ListCallMessagesParams) ([]Message, error)
 	ListCallsOf(ctx context.Context, threadID string, owner string) ([]Call, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
-	ListCommands(ctx context.Context, instance string, now dbtype.Time) ([]Command, error)
 	ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]HookDelivery, error)
 	ListDrafts(ctx context.Context, messageID string) ([]Draft, error)
 	// ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
@@ -326,7 +323,6 @@ type Querier interface {
 	// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
 	// estimated, until the session itself says at its end how long it was.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
-	SaveCommand(ctx context.Context, arg SaveCommandParams) error
 	// SaveDraft saves a piece of text that was added to a message in progress. It changes
 	// nothing for other messages.
 	SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error)
@@ -361,8 +357,6 @@ type Querier interface {
 	// SuggestTitle changes nothing if the title is the user's, or no worse than this one.
 	SuggestTitle(ctx context.Context, arg SuggestTitleParams) (int64, error)
 	SwitchHookOff(ctx context.Context, enabled bool, offReason string, iD string) error
-	// TakeCommand changes nothing if the command was taken before.
-	TakeCommand(ctx context.Context, takenAt *dbtype.Time, iD string) (int64, error)
 	// TakeRate counts one use. If nothing is left it changes nothing.
 	TakeRate(ctx context.Context, arg TakeRateParams) (int64, error)
 	// ThreadsWithWord returns the threads that have a word (in lower case) in the title or in
