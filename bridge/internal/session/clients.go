@@ -80,7 +80,7 @@ func (s *State) browserJoined(in BrowserJoined) {
 		s.browserLeg.by = s.now.Add(max(s.LossGrace, joinGrace))
 		s.browserLeg.why = EndBrowserLost
 	}
-	delete(s.view.shown, 0)
+	s.told(0).shown = shown{}
 	s.sendTo(0, s.view.session(0), false)
 	s.sendTo(0, s.view.redactedFor(s.view.updated, 0), false)
 	s.speech.heldTill = time.Time{} // nobody holds the button there
@@ -121,7 +121,7 @@ func (s *State) sidebandJoined(id int) {
 		s.do(EndSideband{ID: id})
 		return
 	}
-	s.sidebands = append(s.sidebands, sideband{id: id})
+	s.clients = append(s.clients, &told{side: id})
 	s.welcomeSidebands()
 }
 
@@ -130,14 +130,12 @@ func (s *State) welcomeSidebands() {
 	if s.view.created == nil {
 		return
 	}
-	for i := range s.sidebands {
-		side := &s.sidebands[i]
-		if side.welcomed {
-			continue
+	for _, t := range s.clients {
+		if !t.welcomed {
+			t.welcomed = true
+			s.sendTo(t.side, s.view.session(t.side), false)
+			s.welcome(t.side)
 		}
-		side.welcomed = true
-		s.sendTo(side.id, s.view.session(side.id), false)
-		s.welcome(side.id)
 	}
 }
 
@@ -146,9 +144,8 @@ func (s *State) sidebandGone(id int) {
 	if !s.joined(id) {
 		return
 	}
-	s.sidebands = slices.DeleteFunc(s.sidebands, func(o sideband) bool { return o.id == id })
+	s.clients = slices.DeleteFunc(s.clients, func(t *told) bool { return t.side == id })
 	s.do(EndSideband{ID: id})
-	delete(s.view.shown, id)
 	if s.phase >= draining {
 		return
 	}

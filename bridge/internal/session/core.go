@@ -31,13 +31,13 @@ type core struct {
 	now   time.Time
 	phase phase
 	away  bool // the call is waiting for its browser
-	// sidebands are those that are connected, in the order in which they joined.
-	sidebands []sideband
-	mustEnd   EndReason // why a part wants the call to end; Reduce does it
-	record    records.Call
-	effects   []Effect
-	counter   int
-	ids       int // of messages and records
+	// clients are the browser, also while it is away, and the sidebands in the order in which they joined.
+	clients []*told
+	mustEnd EndReason // why a part wants the call to end; Reduce does it
+	record  records.Call
+	effects []Effect
+	counter int
+	ids     int // of messages and records
 }
 
 // newID returns a new id for a message or a record.
@@ -50,7 +50,33 @@ func (c *core) do(e Effect) { c.effects = append(c.effects, e) }
 
 // joined reports whether somebody is there: 0 is the browser, which may be away.
 func (c *core) joined(side int) bool {
-	return side == 0 || slices.ContainsFunc(c.sidebands, func(s sideband) bool { return s.id == side })
+	return slices.ContainsFunc(c.clients, func(t *told) bool { return t.side == side })
+}
+
+// told returns what a client knows; nothing is kept of one that is gone.
+func (c *core) told(side int) *told {
+	for _, t := range c.clients {
+		if t.side == side {
+			return t
+		}
+	}
+	return new(told)
+}
+
+// typedIs takes that the upstream has a client's text, or will not get it.
+func (c *core) typedIs(itemID string) {
+	for _, t := range c.clients {
+		if t.typed == itemID {
+			t.typed = ""
+		}
+	}
+}
+
+// asksAnew takes that the caller asks something: no client is expected to ask for the answer to a tool call.
+func (c *core) asksAnew() {
+	for _, t := range c.clients {
+		t.mayAsk = false
+	}
 }
 
 // sendTo sends an event to the browser (0) or a sideband.
@@ -66,15 +92,9 @@ func (c *core) sendTo(side int, data []byte, draft bool) {
 
 // broadcast sends an event to the browser and the sidebands.
 func (c *core) broadcast(data []byte, draft bool) {
-	c.sendTo(0, data, draft)
-	c.beside(data, draft)
-}
-
-// beside sends an event to the sidebands.
-func (c *core) beside(data []byte, draft bool) {
-	for _, side := range c.sidebands {
-		if side.welcomed {
-			c.sendTo(side.id, data, draft)
+	for _, t := range c.clients {
+		if t.welcomed {
+			c.sendTo(t.side, data, draft)
 		}
 	}
 }
@@ -173,17 +193,11 @@ const (
 	sidebands          // not the browser
 )
 
-func shown(yes bool) audience {
+func seen(yes bool) audience {
 	if yes {
 		return everybody
 	}
 	return nobody
-}
-
-// sideband is a connection without sound beside the browser, from an application's server.
-type sideband struct {
-	id       int
-	welcomed bool // it has its session: events may follow
 }
 
 // mark begins the event_id of a sideband's event here: no id that was read from JSON has a byte that is not UTF-8.

@@ -19,6 +19,7 @@ func (s *State) browser(in BrowserEvent) {
 	if s.phase >= draining {
 		return
 	}
+	s.told(in.Side).Sent = in.Sent
 	nameless := asker(in.Side, "")
 	ev, err := realtime.Decode(in.Data)
 	if errors.Is(err, realtime.ErrNoType) {
@@ -118,9 +119,9 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		}
 		s.settings.keepFixed(fields)
 		batch, onItsWay := s.tools.onItsWay()
-		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay, in.Sent)
+		s.answers.clientWantsAnswer(ev.EventID, fields, batch, onItsWay)
 	case realtime.TypeResponseCancel:
-		s.cancelAnswer(ev, in.Sent)
+		s.cancelAnswer(ev, s.told(in.Side))
 	case realtime.TypeOutputBufferClear:
 		if s.up.can.OutputBuffer {
 			s.up.send(realtime.OutputAudioBufferClear(s.forClient(ev)))
@@ -128,7 +129,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 			s.playback.audioCleared("")
 		}
 	case realtime.TypeInputCommit:
-		s.answers.clientCreate = false
+		s.asksAnew()
 		s.speech.heldTill = s.now.Add(createTimeout)
 		s.up.send(realtime.InputAudioBufferCommit(s.forClient(ev)))
 	case realtime.TypeInputClear:
@@ -150,7 +151,7 @@ func (s *State) allow(ev realtime.Event, in BrowserEvent) {
 		s.deleteItem(ev, in)
 	default:
 		if s.BrowserPlays && in.Side == 0 && ev.Type == realtime.TypeItemTruncate {
-			s.truncate(ev, in.Sent)
+			s.truncate(ev)
 			return
 		}
 		s.refuseType(ev)
@@ -170,9 +171,7 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 			fmt.Sprintf("There is no item %q in this call.", clip(ev.ItemID)), "item_id")
 		return
 	}
-	if r := it.message.of(); r != nil && slices.Contains(in.Sent.Pending, r.id) { // an answer of which nothing was heard
-		s.silence(r.id, realtime.TypeOutputBufferClear)
-	}
+	s.stopHeard(it, in.Side)
 	if m := it.message; m != nil && m.item == it {
 		m.note(thread.MetadataDeleted, true)
 	}
@@ -190,7 +189,7 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it,
 // or has cut the answer shorter on its own, the answer is ours.
-func (s *State) truncate(ev realtime.Event, sent Sent) {
+func (s *State) truncate(ev realtime.Event) {
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id",
@@ -202,9 +201,7 @@ func (s *State) truncate(ev realtime.Event, sent Sent) {
 		return
 	}
 	m, heard := it.message, ev.AudioEndMS
-	if r := m.response; r != nil && slices.Contains(sent.Pending, r.id) {
-		s.silence(r.id, realtime.TypeOutputBufferClear)
-	}
+	s.stopHeard(it, 0)
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
 	if !shorter && s.up.can.Truncation && s.listening() {
 		id := s.up.eventID(sentEvent{kind: sentTruncate, clientID: ev.EventID, forClient: true, itemID: ev.ItemID})
@@ -231,12 +228,12 @@ func (s *State) tellTruncated(it *item, heard int64) {
 // if they are complete; an answer that it was not told of is not meant. One that has ended while the client's event was
 // on its way is as the client wants it, so no error says that there is none: the upstream and a client stop for the same
 // speech.
-func (s *State) cancelAnswer(ev realtime.Event, sent Sent) {
-	meant := slices.DeleteFunc(slices.Clone(sent.Pending),
+func (s *State) cancelAnswer(ev realtime.Event, t *told) {
+	meant := slices.DeleteFunc(slices.Clone(t.Pending),
 		func(id string) bool { return ev.ResponseID != "" && ev.ResponseID != id })
 	switch {
 	case len(meant) > 0:
-	case s.answers.justEnded(sent):
+	case s.answers.justEnded(t):
 		s.up.cancel(ev.ResponseID)
 		return
 	default:
@@ -249,6 +246,13 @@ func (s *State) cancelAnswer(ev realtime.Event, sent Sent) {
 			s.up.cancel(id) // it may be complete just now, which is not the client's concern
 		}
 		s.silence(id, realtime.TypeResponseCancel)
+	}
+}
+
+// stopHeard ends the answer of an item, if that client hears it or is to hear it.
+func (s *State) stopHeard(it *item, side int) {
+	if r := it.message.of(); r != nil && slices.Contains(s.told(side).Pending, r.id) {
+		s.silence(r.id, realtime.TypeOutputBufferClear)
 	}
 }
 

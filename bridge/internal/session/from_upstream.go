@@ -45,27 +45,26 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 		return
 	}
 	again := ev.Type == realtime.TypeSessionCreated && s.view.created != nil && u.gen > 1 // after one that has refused
-	visible, beside := s.view.of(&ev, 0), s.view.ofSidebands(&ev)                         // as things were before
+	views := s.view.ofEach(&ev)                                                           // as things were before
 	who := s.event(&ev)
 	if who == nobody || again || s.phase == ended {
 		return
 	}
 	if who != everybody {
-		visible = nil
+		views[0] = nil
 	}
-	s.show(&ev, visible, beside)
+	s.show(&ev, views)
 	if ev.Type == realtime.TypeSessionCreated {
 		s.welcomeSidebands()
 	}
 }
 
-// show sends an event to the browser and the sidebands, to each what it may see.
-func (s *State) show(ev *event, visible []byte, beside [][]byte) {
-	s.sendTo(0, visible, isDraft(ev))
-	s.view.note(0, ev, visible)
-	for i, data := range beside {
-		s.sendTo(s.sidebands[i].id, data, isDraft(ev))
-		s.view.note(s.sidebands[i].id, ev, data)
+// show sends the clients what each may see of an event.
+func (s *State) show(ev *event, views [][]byte) {
+	for i, data := range views {
+		t := s.clients[i]
+		s.sendTo(t.side, data, isDraft(ev))
+		s.view.note(t, ev, data)
 	}
 }
 
@@ -109,13 +108,13 @@ func (s *State) event(ev *event) audience {
 		s.renewal.hasten()
 		return nobody
 	case ev.Type == realtime.TypeError:
-		return shown(s.upstreamError(ev))
+		return seen(s.upstreamError(ev))
 	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:
-		return shown(s.itemKnown(ev, it))
+		return seen(s.itemKnown(ev, it))
 	case ev.Type == realtime.TypeItemDeleted:
-		return shown(it == nil || !it.forgotten)
+		return seen(it == nil || !it.forgotten)
 	case ev.Type == realtime.TypeItemTruncated:
-		return shown(s.playback.truncated(ev, it))
+		return seen(s.playback.truncated(ev, it))
 	case strings.HasPrefix(ev.Type, "input_audio_buffer."), strings.HasPrefix(ev.Type, "conversation.item."):
 		s.speech.event(ev, it)
 	default:
@@ -345,7 +344,7 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	s.tools.refuseEarly()
 	s.answers.over(r)
 	_, onItsWay := s.tools.onItsWay()
-	s.answers.awaitClientCreate(onItsWay)
+	s.answers.settled(onItsWay)
 	s.playback.closeMessages(r, done)
 	s.answers.close(r, done)
 	s.answers.handOn(r)
@@ -402,7 +401,7 @@ func (s *State) unlisted(call *realtime.Item, r *response, completed bool) {
 		"item": call,
 	}))
 	if err == nil {
-		s.show(&ev, s.view.of(&ev, 0), s.view.ofSidebands(&ev))
+		s.show(&ev, s.view.ofEach(&ev))
 	}
 }
 

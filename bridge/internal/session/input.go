@@ -42,13 +42,6 @@ type Said struct {
 	Late time.Duration
 }
 
-// Sent is how far the client was sent the answers, which is what it knows of them: wsserver.Sent.
-type Sent struct {
-	Pending []string
-	Done    string
-	At      time.Time
-}
-
 type (
 	// UpstreamEvent is a message of an upstream session. Said is nil if it does not speak of sound, or nobody knows
 	// when that came. Sound is how long its item is spoken, as far as that has come; zero if nobody knows.

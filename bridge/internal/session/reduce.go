@@ -13,7 +13,7 @@ import (
 func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Time) *State {
 	registry := server.Clone() // what runs the tools follows it by ReplaceTools
 	cfg.Setup, cfg.FirstWord = cmp.Or(cfg.Setup, 20*time.Second), cmp.Or(cfg.FirstWord, 20*time.Second)
-	c := &core{Config: cfg, now: now, record: record}
+	c := &core{Config: cfg, now: now, record: record, clients: []*told{{welcomed: true}}}
 	client := &clientTools{core: c, registry: registry, deny: cfg.Deny}
 	l := &line{core: c, up: c.newUpstream(1)}
 	l.up.id = record.UpstreamCallID
@@ -37,7 +37,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter,
 		recording: sound,
 	}
-	s.view = &view{line: l, transcript: t, tools: s.tools, client: client, shown: make(map[int]*shownItems)}
+	s.view = &view{line: l, transcript: t, tools: s.tools, client: client}
 	s.texts = texts{
 		line: l, transcript: t, answers: q, limiter: s.limiter, view: s.view, delivered: make(map[string]*message),
 	}

@@ -49,13 +49,6 @@ type responses struct {
 	greeted bool
 	// rounds counts the responses with tool calls since the user's last words.
 	rounds int
-	// typed is the id of the client's latest text, until the upstream has acknowledged it. A response.create from the
-	// client asks for an answer to it: a response that began before the text does not count.
-	typed string
-	// clientCreate means that the client has answered a tool call. Its next response.create asks for what the bridge
-	// does by itself. It may come even after the answer, which was there at repliedAt.
-	clientCreate bool
-	repliedAt    time.Time
 	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
 	// response: with settings of its own, and names by which it finds it. Zero if it is not.
 	serverAsksBy time.Time
@@ -304,9 +297,7 @@ func (q *responses) stop() {
 
 // acked records that the upstream has an item.
 func (q *responses) acked(itemID string) {
-	if q.typed == itemID {
-		q.typed = ""
-	}
+	q.typedIs(itemID)
 	mark := func(needs []need) {
 		for i := range needs {
 			needs[i].acked = needs[i].acked || needs[i].id == itemID
@@ -324,9 +315,7 @@ func (q *responses) drop(itemID string) (waiting []need) {
 	if itemID == "" {
 		return nil
 	}
-	if q.typed == itemID {
-		q.typed = ""
-	}
+	q.typedIs(itemID)
 	refused := func(n need) bool { return n.id == itemID }
 	dropped := q.giveUp(refused)
 	if !q.create.has(need{id: itemID}) {
@@ -375,27 +364,32 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 }
 
 // clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
-// for awaitClientCreate, and batch the response whose tools those are.
+// for settled, and batch the response whose tools those are.
 func (q *responses) clientWantsAnswer(
-	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool, sent Sent,
+	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool,
 ) {
+	side, _ := asked(eventID)
+	t := q.told(side)
 	q.serverAsksBy = time.Time{}
-	if expected := q.clientCreate && !q.createIsLate(sent); expected {
-		q.clientCreate = false
+	expected := t.mayAsk && !t.isLate(q.now, func(id string) bool {
+		r := q.byID[id]
+		return r != nil && !r.record.CreatedAt.After(t.repliedAt)
+	})
+	t.mayAsk = false
+	if expected {
 		if q.create == nil && (len(q.needs) > 0 || onItsWay) && len(fields) > 0 { // it is not asked for yet
 			q.need(need{batch: batch, response: fields, eventIDs: []string{eventID}})
 			return
 		}
-		if q.answeredAll() && !onItsWay && len(sent.Pending) == 0 && (sent.Done == "" || sent.Done == q.newest) {
-			q.tellEmpty(eventID, fields)
+		if q.answeredAll() && !onItsWay && len(t.Pending) == 0 && (t.Done == "" || t.Done == q.newest) {
+			q.tellEmpty(side, fields)
 		}
 		return
 	}
-	q.clientCreate = false
-	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == q.typed })
+	i := slices.IndexFunc(q.needs, func(n need) bool { return n.id == t.typed })
 	if i < 0 {
 		i = len(q.needs)
-		q.needs = append(q.needs, need{id: q.typed})
+		q.needs = append(q.needs, need{id: t.typed})
 	}
 	if eventID != "" {
 		q.needs[i].eventIDs = append(q.needs[i].eventIDs, eventID)
@@ -405,32 +399,19 @@ func (q *responses) clientWantsAnswer(
 	}
 }
 
-// awaitClientCreate notes that the answer is there that a client's response.create is still to ask for. onItsWay means
-// that a client's answer has not yet left its tool.
-func (q *responses) awaitClientCreate(onItsWay bool) {
-	if q.clientCreate && q.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
-		q.repliedAt = q.now
+// settled notes that the answer is there that a client's response.create is still to ask for. onItsWay means that a
+// client's answer has not yet left its tool.
+func (q *responses) settled(onItsWay bool) {
+	for _, t := range q.clients {
+		if t.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
+			t.repliedAt = q.now
+		}
 	}
-}
-
-// createIsLate reports whether a client's response.create comes so long after the answer to its tool call that it must
-// ask for another one. A client may wait for the end of a response before it asks, and hears of it once it has heard
-// its sound.
-func (q *responses) createIsLate(sent Sent) bool {
-	before := func(id string) bool {
-		r := q.byID[id]
-		return r != nil && !r.record.CreatedAt.After(q.repliedAt)
-	}
-	last := q.repliedAt
-	if before(sent.Done) && sent.At.After(last) {
-		last = sent.At
-	}
-	return !last.IsZero() && !slices.ContainsFunc(sent.Pending, before) && q.now.After(last.Add(clientCreateWait))
 }
 
 // justEnded reports whether a client may not have read yet that the last answer has ended.
-func (q *responses) justEnded(sent Sent) bool {
-	last, r := sent.At, q.byID[q.newest]
+func (q *responses) justEnded(t *told) bool {
+	last, r := t.At, q.byID[q.newest]
 	if r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
 		last = *r.record.FinishedAt
 	}
@@ -439,8 +420,7 @@ func (q *responses) justEnded(sent Sent) bool {
 
 // tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's
 // SDK asks for nothing more until it hears what became of this, and is alarmed by an error.
-func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage) {
-	side, _ := asked(eventID)
+func (q *responses) tellEmpty(side int, fields map[string]json.RawMessage) {
 	response := map[string]any{
 		"object": "realtime.response", "id": "resp_" + q.nextItemID(), "status": realtime.ResponseInProgress,
 		"status_details": nil, "output": []any{}, "usage": nil, "metadata": fields["metadata"],
@@ -454,7 +434,10 @@ func (q *responses) tellEmpty(eventID string, fields map[string]json.RawMessage)
 // switched moves the needs to another upstream session, which was told everything that needs an answer.
 func (q *responses) switched() {
 	q.active, q.create = "", nil
-	q.last, q.typed = nil, ""
+	q.last = nil
+	for _, t := range q.clients {
+		t.typed = ""
+	}
 	q.activeBy, q.blockedTill = time.Time{}, time.Time{}
 	q.replyTill, q.speechTill = time.Time{}, time.Time{}
 	for i := range q.needs {

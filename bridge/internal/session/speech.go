@@ -55,7 +55,8 @@ func (p *speech) event(ev *event, it *item) {
 	q := p.answers
 	switch ev.Type {
 	case realtime.TypeInputSpeechStarted:
-		q.speechTill, q.clientCreate = p.now.Add(speechTimeout), false
+		q.speechTill = p.now.Add(speechTimeout)
+		q.asksAnew()
 		if it != nil {
 			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
 			it.reported = p.now

@@ -38,12 +38,13 @@ func (t *texts) fromBrowser(ev realtime.Event, it clientItem, in BrowserEvent, a
 		id = t.nextItemID()
 	}
 	if !ofTool {
-		t.answers.clientCreate, t.answers.typed = false, id
+		t.asksAnew()
+		t.told(in.Side).typed = id
 	}
 	messageID := cmp.Or(in.MessageID, t.textID(it.ID), t.newID())
 	sent := sentEvent{kind: sentText, clientID: ev.EventID, forClient: true, ofTool: ofTool, role: role}
-	if t.view.isEnd(in.Side, ev.PreviousItemID) {
-		t.view.toldTo(in.Side).made = id
+	if t.told(in.Side).isEnd(ev.PreviousItemID, t.now) {
+		t.told(in.Side).made = id
 	} else {
 		t.place(id, ev.PreviousItemID)
 		sent.after = t.up.after(t.transcript.items[ev.PreviousItemID])
@@ -70,7 +71,7 @@ func (t *texts) refusal(ev realtime.Event, it clientItem, in BrowserEvent) *real
 			Message: fmt.Sprintf("The text has %d bytes; the limit is %d.", len(text), MaxInputText),
 			Param:   "item.content",
 		}
-	case !t.view.isEnd(in.Side, ev.PreviousItemID) && !t.view.knows(in.Side, ev.PreviousItemID):
+	case !t.told(in.Side).isEnd(ev.PreviousItemID, t.now) && !t.view.knows(in.Side, ev.PreviousItemID):
 		return &realtime.Error{
 			Code: "item_not_found", Param: "previous_item_id",
 			Message: fmt.Sprintf("There is no item %q in this call.", clip(ev.PreviousItemID)),

@@ -154,9 +154,10 @@ func (t *tools) tell(e toolEvent, side int) {
 
 // tellAll tells the browser and the sidebands about a tool.
 func (t *tools) tellAll(e toolEvent) {
-	t.tell(e, 0)
-	if len(t.sidebands) > 0 {
-		t.beside(encode(e), false)
+	for _, c := range t.clients {
+		if c.welcomed {
+			t.tell(e, c.side)
+		}
 	}
 }
 

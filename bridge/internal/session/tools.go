@@ -270,12 +270,13 @@ func (t *tools) clientOutput(a clientAnswer) {
 	output := a.output
 	run := t.byID[callID]
 	side, _ := asked(clientID)
+	client := t.told(side)
 	isEarly := run == nil && callID != "" && len(t.early) < maxEarly && len(output) <= clienttool.MaxOutput &&
 		t.isComing(callID)
 	if run != nil || isEarly {
 		// The client will ask for a response, too. The bridge asks by itself, once all calls are
 		// answered.
-		t.answers.clientCreate, t.answers.repliedAt = true, time.Time{}
+		client.mayAsk, client.repliedAt = true, time.Time{}
 	}
 	switch {
 	case isEarly:
@@ -285,7 +286,7 @@ func (t *tools) clientOutput(a clientAnswer) {
 	// another answers it: no reason to alarm the client
 	case run.Entry.Executor != toolkit.ExecutorClient || run.side != side:
 		run.delivered = run.delivered || run.Entry.Executor != toolkit.ExecutorClient
-		t.answers.clientCreate = !run.Done() || !t.answers.answeredAll()
+		client.mayAsk = !run.Done() || !t.answers.answeredAll()
 	case run.Done() || run.delivered:
 		t.refuse(clientID, codeNotAllowed, fmt.Sprintf("The tool call %q has already been answered.", clip(callID)),
 			"item.call_id")
@@ -310,7 +311,7 @@ func (t *tools) clientOutput(a clientAnswer) {
 		}
 	}
 	_, onItsWay := t.onItsWay()
-	t.answers.awaitClientCreate(onItsWay)
+	t.answers.settled(onItsWay)
 }
 
 // handOver takes a call that an application's server had before this call, or its output: the model is told of both,

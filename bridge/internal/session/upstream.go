@@ -125,9 +125,6 @@ func (u *upstream) isSeed(itemID string) bool {
 	return strings.HasPrefix(itemID, u.SeedPrefix(u.gen))
 }
 
-// root names what is before the first item.
-const root = "root"
-
 // after names an item of the call for the session, in which what an earlier session had is history.
 func (u *upstream) after(it *item) string {
 	if it != nil && it.gen == u.gen {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -22,74 +21,24 @@ type view struct {
 	client     *clientTools
 	// created and updated are what clients may see of session.created and the latest session.updated.
 	created, updated []byte
-	// shown are the items that the clients were told of.
-	shown map[int]*shownItems
-}
-
-// shownItems are the items of which a client was told.
-type shownItems struct {
-	before   map[string]string // by the item, the one before it
-	followed map[string]bool   // those before any
-	last     string
-	// made is the last item that the client has created.
-	made string
-	// prior was the last one until since: what the client sends may have been sent before it knew.
-	prior string
-	since time.Time
-}
-
-// inFlight is how long what a client sends may have been on its way.
-const inFlight = 2 * time.Second
-
-// toldTo returns what a client was told.
-func (v *view) toldTo(side int) *shownItems {
-	if v.shown[side] == nil {
-		v.shown[side] = &shownItems{before: make(map[string]string), followed: make(map[string]bool)}
-	}
-	return v.shown[side]
 }
 
 // note records what an event has told a client.
-func (v *view) note(side int, ev *event, visible []byte) {
+func (v *view) note(t *told, ev *event, visible []byte) {
 	switch {
 	case visible == nil:
 	case ev.Type == realtime.TypeItemDeleted:
 		v.deleted(ev.ItemID)
 	case hasPlace(ev.Type) && ev.item.ID != "":
-		t, id := v.toldTo(side), ev.item.ID
-		if _, again := t.before[id]; again {
-			return
-		}
-		before := textOf(realtime.Member(visible, "previous_item_id"))
-		if t.before[id] = before; !t.followed[before] { // otherwise it stands between two
-			t.prior, t.since = t.last, v.now
-			t.last = id
-		}
-		t.followed[before] = true
+		t.sees(ev.item.ID, textOf(realtime.Member(visible, "previous_item_id")), v.now)
 	}
 }
 
 // deleted takes that the clients know that an item is gone.
 func (v *view) deleted(id string) {
-	for _, t := range v.shown {
-		if t.last == id {
-			t.last = t.before[id]
-			delete(t.followed, t.last)
-		}
-		delete(t.before, id)
+	for _, t := range v.clients {
+		t.forgets(id)
 	}
-}
-
-// isEnd reports whether what follows that item, for a client, is at the end of the conversation.
-func (v *view) isEnd(side int, before string) bool {
-	t := v.toldTo(side)
-	switch before {
-	case "", t.last, t.made:
-		return true
-	case root:
-		return t.last+t.made == "" || t.prior == "" && v.now.Before(t.since.Add(inFlight))
-	}
-	return before == t.prior && v.now.Before(t.since.Add(inFlight))
 }
 
 // knows reports whether a client may name an item as the one before its own.
@@ -138,7 +87,7 @@ func (v *view) placed(ev *event, side int) []byte {
 }
 
 func (v *view) before(ev *event, side int) string {
-	t, own := v.toldTo(side), cmp.Or(ev.item.ID, ev.ItemID)
+	t, own := v.told(side), cmp.Or(ev.item.ID, ev.ItemID)
 	if before, again := t.before[own]; again {
 		return before
 	}
@@ -358,15 +307,12 @@ func (v *view) session(side int) []byte {
 	return replaced(created, "session", updated.Session)
 }
 
-// ofSidebands returns what each sideband sees of an event.
-func (v *view) ofSidebands(ev *event) [][]byte {
-	if len(v.sidebands) == 0 {
-		return nil
-	}
-	views := make([][]byte, len(v.sidebands))
-	for i, side := range v.sidebands {
-		if side.welcomed {
-			views[i] = v.of(ev, side.id)
+// ofEach returns what each client sees of an event.
+func (v *view) ofEach(ev *event) [][]byte {
+	views := make([][]byte, len(v.clients))
+	for i, t := range v.clients {
+		if t.welcomed {
+			views[i] = v.of(ev, t.side)
 		}
 	}
 	return views
