@@ -136,9 +136,7 @@ func (h server) tools(ctx context.Context, who caller, in threadTools) (answer t
 			})
 		}
 	}
-	if h.ToolServers != nil {
-		answer.Servers = h.ToolServers.Of(ctx, who.Owner)
-	}
+	answer.Servers = h.ToolServers.Of(ctx, who.Owner)
 	for _, s := range answer.Servers {
 		answer.Tools = withHeld(answer.Tools, s)
 	}

@@ -55,7 +55,7 @@ type Config struct {
 	Page fs.FS
 	// Tools returns the server's tools for a new call with an assistant; nil means none.
 	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
-	// ToolServers are the MCP servers; nil means that there are none.
+	// ToolServers are the MCP servers.
 	ToolServers ToolServers
 	Upstream    Upstream
 	// Models are those for calls, one of each upstream, then those that answer typed messages.
@@ -93,6 +93,7 @@ func (c Config) validate() error {
 		missing bool
 	}{
 		{"Calls", c.Calls == nil}, {"Chat", c.Chat == nil}, {"Queue", c.Queue == nil}, {"Store", c.Store == nil},
+		{"ToolServers", c.ToolServers == nil},
 		{"Privacy", len(c.Privacy) == 0}, {"CheckHook", c.CheckHook == nil}, {"Page", c.Page == nil},
 	} {
 		if part.missing {

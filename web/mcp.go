@@ -70,9 +70,6 @@ type serverList struct {
 // list returns the servers as this owner sees them.
 func (h toolServers) list(ctx context.Context, who caller, _ none) (serverList, error) {
 	all := serverList{[]serverAnswer{}}
-	if h.ToolServers == nil {
-		return all, nil
-	}
 	for _, s := range h.ToolServers.Of(ctx, who.Owner) {
 		one := serverAnswer{
 			Name: s.Name, Type: s.Type, PerOwner: s.PerOwner, State: s.State, Reason: s.Reason, Tools: s.Tools,
@@ -118,9 +115,6 @@ func (h toolServers) forget(c echo.Context) error {
 
 // named returns the server that the path names.
 func (h toolServers) named(c echo.Context) (string, error) {
-	if h.ToolServers == nil {
-		return "", ErrNoSignIn
-	}
 	server := c.Param("name")
 	if c.Request().URL.RawPath != "" { // then echo takes it as it was sent
 		name, err := url.PathUnescape(server)
@@ -176,9 +170,6 @@ func (h toolServers) finish(c echo.Context) error {
 }
 
 func (h toolServers) finished(c echo.Context) (server string, err error) {
-	if h.ToolServers == nil {
-		return "", ErrNoSignIn
-	}
 	r, q := c.Request(), c.QueryParams()
 	back := SignInReturn{
 		State: q.Get("state"), Code: q.Get("code"), Issuer: q.Get("iss"), Error: q.Get("error"),

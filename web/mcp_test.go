@@ -34,6 +34,9 @@ func (f fakeServers) Of(_ context.Context, owner string) []ToolServer {
 }
 
 func (f fakeServers) Connect(_ context.Context, owner, server, redirect string) (string, string, error) {
+	if f.fakeSignIns == nil {
+		return "", "", ErrNoSignIn
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if server != "mail" && server != "a/b ü" {
@@ -44,6 +47,9 @@ func (f fakeServers) Connect(_ context.Context, owner, server, redirect string) 
 }
 
 func (f fakeServers) Finish(_ context.Context, back SignInReturn, kept func(string) string, mine func(string) bool) (string, error) {
+	if f.fakeSignIns == nil {
+		return "", ErrNoSignIn
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -60,6 +66,9 @@ func (f fakeServers) Finish(_ context.Context, back SignInReturn, kept func(stri
 }
 
 func (f fakeServers) Forget(_ context.Context, owner, server string) (bool, error) {
+	if f.fakeSignIns == nil {
+		return false, ErrNoSignIn
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if server != "mail" {

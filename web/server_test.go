@@ -179,13 +179,13 @@ func TestMetrics(t *testing.T) {
 func TestNewChecksItsConfig(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{})
-	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "Privacy", "CheckHook", "Page", "authentication"} {
+	for _, want := range []string{"Calls", "Chat", "Queue", "Store", "ToolServers", "Privacy", "CheckHook", "Page", "authentication"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error %v does not name %s", err, want)
 		}
 	}
 	b := setup(t, nil)
-	good := Config{Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Privacy: privacy.Parts(b.db), CheckHook: func(url string) (string, error) { return url, nil }, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
+	good := Config{ToolServers: fakeServers{}, Calls: b.calls, Chat: b.chat, Queue: b.queue, Store: b.db, Privacy: privacy.Parts(b.db), CheckHook: func(url string) (string, error) { return url, nil }, Page: testPage, Loopback: true, Auth: access.Auth{Secret: access.NewSecret("s")}}
 	if _, err := New(good); err != nil {
 		t.Error(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/httptool"
+	"voicebridge/toolkit/mcptool"
 )
 
 func TestToolsOfAssistants(t *testing.T) {
@@ -27,7 +28,7 @@ func TestToolsOfAssistants(t *testing.T) {
 	} {
 		a, err := assistant.Parse([]byte(text))
 		must(t, err)
-		tools := &tools{http: httptool.New(nil, nil)}
+		tools := &tools{http: httptool.New(nil, nil), mcp: new(mcptool.Servers)}
 		for _, tool := range charts.Tools() {
 			e := toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}
 			switch tool.Definition().Name {

@@ -46,10 +46,7 @@ func (a *app) openTelemetry(ctx context.Context) error {
 func (a *app) watchParts(ctx context.Context) (err error) {
 	parts := telemetry.Parts{
 		Spooled: a.spool.Pending, Queued: a.store.Queued.Count,
-		Certificates: func() map[string]time.Time { return a.certificate.Ends() },
-	}
-	if a.tools.mcp != nil {
-		parts.MCP = a.tools.mcp.Status
+		Certificates: func() map[string]time.Time { return a.certificate.Ends() }, MCP: a.tools.mcp.Status,
 	}
 	if err := telemetry.Watch(a.metrics.Registry(), parts); err != nil {
 		return fmt.Errorf("register metrics: %w", err)

@@ -23,7 +23,6 @@ import (
 	"voicebridge/toolkit/mcptool/signin"
 	"voicebridge/toolkit/webhook"
 	"voicebridge/toolkit/webtools"
-	"voicebridge/web"
 )
 
 // tools are the server's tools: the permanent ones, and those of MCP servers, which come and go.
@@ -33,7 +32,7 @@ type tools struct {
 	agent toolkit.Tool
 	// delegated means that an upstream answers by that tool alone: no list takes it away.
 	delegated bool
-	mcp       *mcptool.Servers // nil when none is configured
+	mcp       *mcptool.Servers
 	// folder is where processes of MCP servers work of which each owner has one.
 	folder string
 	pick   config.Tools
@@ -87,16 +86,16 @@ func (t *tools) reportLists() {
 // where they are enabled and the host can confine them.
 var absentTools = []string{code.JavaScriptName, code.PythonName, "changeBrowserTheme", "look"}
 
-// openMCP prepares the MCP servers, if any are configured.
+// openMCP prepares the MCP servers.
 func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 	t.folder = filepath.Join(dataDir(cfg.Secrets.DatabaseURL.Reveal()), "mcp")
+	var servers mcptool.Config
 	path := cfg.MCPPath()
-	if path == "" {
-		return nil
-	}
-	servers, err := mcptool.LoadConfig(path)
-	if err != nil {
-		return fmt.Errorf("%w (choose another file with VOICEBRIDGE_MCP_CONFIG)", err)
+	if path != "" {
+		var err error
+		if servers, err = mcptool.LoadConfig(path); err != nil {
+			return fmt.Errorf("%w (choose another file with VOICEBRIDGE_MCP_CONFIG)", err)
+		}
 	}
 	for _, warning := range servers.Warnings {
 		t.log.Warn("MCP configuration", "file", path, "warning", warning)
@@ -110,6 +109,7 @@ func (t *tools) openMCP(cfg config.Config, store *persistence.Store) error {
 			}
 		},
 	}
+	var err error
 	if store != nil {
 		options.Pins = store.Admission
 		options.Media = chat.Media{Store: store, Quota: cfg.ImageQuota()}
@@ -168,11 +168,6 @@ func (t *tools) add(list ...toolkit.Tool) {
 
 // run keeps the MCP servers connected until ctx ends.
 func (t *tools) run(ctx context.Context) error {
-	if t.mcp == nil {
-		t.reportLists()
-		<-ctx.Done()
-		return nil
-	}
 	var reported sync.WaitGroup
 	defer reported.Wait()
 	reported.Go(func() {
@@ -183,31 +178,10 @@ func (t *tools) run(ctx context.Context) error {
 	return t.mcp.Run(ctx)
 }
 
-func (t *tools) close() error {
-	if t.mcp == nil {
-		return nil
-	}
-	return t.mcp.Close()
-}
+func (t *tools) close() error { return t.mcp.Close() }
 
 // entries returns the current tools, whether they may be used or not.
-func (t *tools) entries() []toolkit.Entry { return slices.Concat(t.own, t.served()) }
-
-// served returns the current tools of MCP servers.
-func (t *tools) served() []toolkit.Entry {
-	if t.mcp == nil {
-		return nil
-	}
-	return t.mcp.Tools()
-}
-
-// servers returns the MCP servers as their owners see them; nil if none is configured.
-func (t *tools) servers() web.ToolServers {
-	if t.mcp == nil {
-		return nil
-	}
-	return ownersServers{t.mcp, t.desk, t.pick.Settings}
-}
+func (t *tools) entries() []toolkit.Entry { return slices.Concat(t.own, t.mcp.Tools()) }
 
 // registry returns the tools of an assistant, not to be changed; of the zero value those of the server. What an
 // operator allows is allowed to everybody with access.
@@ -266,7 +240,7 @@ func allowedBy(a assistant.Assistant) func(name string) bool {
 // says so.
 func (t *tools) with(ctx context.Context, owner string, wait func(server string) bool) (*toolkit.Registry, error) {
 	r, err := t.shared()
-	if err != nil || t.mcp == nil {
+	if err != nil {
 		return r, err
 	}
 	own := t.mcp.ToolsOf(ctx, owner, wait)
@@ -281,7 +255,7 @@ func (t *tools) with(ctx context.Context, owner string, wait func(server string)
 func (t *tools) shared() (*toolkit.Registry, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	served := t.served()
+	served := t.mcp.Tools()
 	if t.built != nil && slices.Equal(served, t.builtFrom) {
 		return t.built, nil
 	}

@@ -17,10 +17,7 @@ import (
 // assistantNames returns the names that assistants may use.
 func (a *app) assistantNames() web.AssistantNames {
 	names := a.cfg.AssistantNames()
-	names.MCPServers = []string{}
-	if a.tools.mcp != nil {
-		names.MCPServers = a.tools.mcp.Names()
-	}
+	names.MCPServers = a.tools.mcp.Names()
 	return names
 }
 
@@ -45,7 +42,7 @@ func (a *app) webConfig() web.Config {
 		Recordings: a.recordings, Privacy: a.privacyParts(), EraseHere: a.tools.erase,
 		CheckHook: a.addresses.Check, Page: ui.Dist(),
 		Tools:       a.tools.spoken,
-		ToolServers: a.tools.servers(), Version: buildVersion(),
+		ToolServers: ownersServers{a.tools.mcp, a.tools.desk, a.tools.pick.Settings}, Version: buildVersion(),
 		Upstream: web.Upstream{
 			Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice),
 			TurnDetection: r.TurnDetection.Object(),

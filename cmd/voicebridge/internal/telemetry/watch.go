@@ -17,7 +17,7 @@ type Parts struct {
 	Spooled func() int
 	// Queued returns how many messages wait in the whole database, for all owners.
 	Queued func(context.Context) (int64, error)
-	// MCP returns the state of the MCP servers; nil means that there are none.
+	// MCP returns the state of the MCP servers.
 	MCP func() []mcptool.Status
 	// Certificates returns when the TLS certificates expire, by domain.
 	Certificates func() map[string]time.Time
@@ -25,9 +25,6 @@ type Parts struct {
 
 // Watch registers the metrics of parts.
 func Watch(registry prometheus.Registerer, parts Parts) error {
-	if parts.MCP == nil {
-		parts.MCP = func() []mcptool.Status { return nil }
-	}
 	return errors.Join(
 		registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "voicebridge_spool_changes", Help: "Changes of calls waiting in a file for the database.",
