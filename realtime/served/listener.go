@@ -1,7 +1,6 @@
 package served
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -149,10 +148,7 @@ func (l *listener) tell(it *Item, o object, text string) {
 // written ends the transcription of an utterance.
 func (l *listener) written(it *Item, failed error) {
 	if failed != nil {
-		e, ok := errors.AsType[*realtime.Error](failed)
-		if !ok {
-			e = &realtime.Error{Type: "transcription_error", Message: failed.Error()}
-		}
+		e := asError(failed, "transcription_error")
 		l.wire.emit(object{
 			"type": realtime.TypeTranscriptionFailed, "item_id": it.ID, "content_index": 0,
 			"error": object{"type": e.Type, "code": e.Code, "message": e.Message, "param": nil},

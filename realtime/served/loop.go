@@ -42,6 +42,18 @@ func (l *Loop) Do(f func()) {
 	}
 }
 
+// hand makes Run call f, and waits until f's argument was called. It returns false if ctx ends first.
+func (l *Loop) hand(ctx context.Context, f func(taken func())) bool {
+	done := make(chan struct{})
+	l.Do(func() { f(func() { close(done) }) })
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // take returns what is waiting, in order; overflow means that something was dropped.
 func (l *Loop) take() (work []func(), overflow bool) {
 	l.mu.Lock()

@@ -1,8 +1,10 @@
 package served
 
 import (
+	"cmp"
 	"encoding/base64"
 	"maps"
+	"slices"
 	"time"
 
 	"voicebridge/realtime"
@@ -14,11 +16,26 @@ import (
 type utterance struct {
 	response string
 	item     *Item
-	frames   [][]byte
+	frames   []Frame
+	over     bool // there will be no more
 	pos      int
 }
 
 func (u *utterance) playedMS() int64 { return int64(u.pos) * frameMS }
+
+// spoken returns how many bytes of the text have a sound.
+func (u *utterance) spoken() int {
+	if len(u.frames) == 0 {
+		return 0
+	}
+	return u.frames[len(u.frames)-1].Spoken
+}
+
+// until returns how many frames as much text has, or more if they were played.
+func (u *utterance) until(text int) int {
+	n, _ := slices.BinarySearchFunc(u.frames, text+1, func(f Frame, at int) int { return cmp.Compare(f.Spoken, at) })
+	return max(u.pos, n)
+}
 
 // player is the output buffer of the session, played at one frame per 20 ms. It belongs to the session's goroutine.
 type player struct {
@@ -42,18 +59,18 @@ type player struct {
 	quiet func()                     // called when a response has been heard to its end
 }
 
-// say sends the frames of an utterance up to a number in events. That is all that the item has so far.
-func (p *player) say(u *utterance, frames int, where object) {
+// say sends the frames of as much text in events, while there are at least so many. That is all that the item has so far.
+func (p *player) say(u *utterance, text, least int, where object) {
 	format := p.format()
 	if p.decoder == nil {
 		p.decoder = transcode.NewReader(format.Rate)
 	}
 	p.spoken = true
-	for u.pos < min(frames, len(u.frames)) {
+	for end := u.until(text); end-u.pos >= least; {
 		var sound []byte
-		for n := 0; n < framesPerEvent && u.pos < min(frames, len(u.frames)); n++ {
-			p.packet = media.Packet{Source: 1, Sequence: p.sequence, Timestamp: p.timestamp, Payload: u.frames[u.pos]}
-			samples, _ := p.decoder.Read(&p.packet) // our own clips can be read
+		for n := 0; n < framesPerEvent && u.pos < end; n++ {
+			p.packet = media.Packet{Source: 1, Sequence: p.sequence, Timestamp: p.timestamp, Payload: u.frames[u.pos].Opus}
+			samples, _ := p.decoder.Read(&p.packet) // what cannot be read is silence
 			sound = format.Encoding.Append(sound, samples)
 			p.sequence, p.timestamp = p.sequence+1, p.timestamp+frameSamples
 			u.pos++
@@ -62,7 +79,7 @@ func (p *player) say(u *utterance, frames int, where object) {
 		event["delta"] = base64.StdEncoding.EncodeToString(sound)
 		p.wire.emit(event)
 	}
-	u.item.audioMS = int64(u.pos) * frameMS
+	u.item.audioMS = u.playedMS()
 }
 
 // framesPerEvent is how much sound an event has: 200 ms.
@@ -90,11 +107,19 @@ const (
 // silentFrame is 20 ms of silence in Opus.
 var silentFrame = []byte{0xf8, 0xff, 0xfe}
 
-// add adds an utterance to the output buffer; if nothing plays, its first frame is sent now.
-func (p *player) add(u *utterance) {
+// add adds a frame of an utterance to the output buffer; if nothing plays, it is sent now.
+func (p *player) add(u *utterance, f Frame) {
+	u.frames = append(u.frames, f)
+	p.spoken = true
+	if p.ahead {
+		return
+	}
+	u.item.audioMS += frameMS
+	if len(u.frames) > 1 {
+		return
+	}
 	idle := !p.ticking()
 	p.queue = append(p.queue, u)
-	p.spoken = true
 	if !idle {
 		return
 	}
@@ -117,10 +142,10 @@ func (p *player) resume(now time.Time) {
 
 // frame sends the frame that is due.
 func (p *player) frame() {
-	for len(p.queue) > 0 && p.queue[0].pos >= len(p.queue[0].frames) {
+	for len(p.queue) > 0 && p.queue[0].over && p.queue[0].pos >= len(p.queue[0].frames) {
 		p.queue = p.queue[1:]
 	}
-	if len(p.queue) == 0 {
+	if len(p.queue) == 0 || p.queue[0].pos >= len(p.queue[0].frames) {
 		p.idle()
 		return
 	}
@@ -130,7 +155,7 @@ func (p *player) frame() {
 		p.response = u.response
 		p.wire.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
 	}
-	p.send(u.frames[u.pos])
+	p.send(u.frames[u.pos].Opus)
 	u.pos++
 }
 
@@ -200,12 +225,9 @@ func (p *player) clear() {
 	p.wire.emit(object{"type": realtime.TypeOutputBufferCleared})
 }
 
-// limit cuts the audio of an item to what was generated.
-func (p *player) limit(it *Item, frames int) {
-	for _, u := range p.queue {
-		if u.item == it {
-			u.frames = u.frames[:max(u.pos, min(frames, len(u.frames)))]
-			it.audioMS = int64(len(u.frames)) * frameMS
-		}
-	}
+// limit cuts the sound of an utterance to that of as much text.
+func (p *player) limit(u *utterance, text int) {
+	u.over = true
+	u.frames = u.frames[:u.until(text)]
+	u.item.audioMS = int64(len(u.frames)) * frameMS
 }

@@ -1,18 +1,12 @@
 package served
 
 import (
+	"context"
 	"slices"
-	"strings"
-	"time"
+	"sync"
 
 	"voicebridge/realtime"
 )
-
-// Pace is how fast a session thinks.
-type Pace struct {
-	Think time.Duration // from the turn's end to the first output
-	Step  time.Duration // between two deltas
-}
 
 // responder generates responses: one at a time in the conversation, and beside it any number outside it.
 type responder struct {
@@ -23,7 +17,7 @@ type responder struct {
 	player *player
 	mind   Mind
 	mouth  Mouth
-	pace   Pace
+	tasks  *sync.WaitGroup
 
 	conversationID string
 	active         *response   // in the conversation; nil if there is none
@@ -84,13 +78,7 @@ func (g *responder) start(params object, context []*Item) {
 	}
 	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
 	g.emitRateLimits()
-	g.loop.After(g.pace.Think, func() {
-		if r.ended() {
-			return
-		}
-		g.plan(r)
-		g.step(r)
-	})
+	g.think(r)
 }
 
 func (g *responder) emitRateLimits() {
@@ -100,45 +88,115 @@ func (g *responder) emitRateLimits() {
 	}})
 }
 
-// plan asks the Mind what to say and turns it into steps.
-func (g *responder) plan(r *response) {
-	answer := g.mind.Answer(r.request(g.items.items))
-	if len(answer.Say) > 0 {
-		g.planMessage(r, answer.Say, answer.Incomplete)
-	}
-	for _, c := range answer.Calls {
-		g.planCall(r, c)
-	}
-	r.steps = append(r.steps, func() {
-		r.status = realtime.ResponseCompleted
-		switch {
-		case answer.Failed != nil:
-			r.status, r.err = realtime.ResponseFailed, answer.Failed
-		case answer.Incomplete:
-			r.status, r.reason = realtime.ResponseIncomplete, "max_output_tokens"
+// maxUnspoken is how many pieces of a text wait for the Mouth before the Mind does.
+const maxUnspoken = 1024
+
+// think has the Mind write the answer.
+func (g *responder) think(r *response) {
+	r.ctx, r.stop = context.WithCancel(g.wire.ctx)
+	answer, spoken := g.mind.Answer(r.ctx, r.request(g.items.items)), r.isSpoken()
+	g.tasks.Go(func() {
+		var text chan string // to the Mouth, while there is a message
+		end := func() {
+			if text != nil {
+				close(text)
+			}
+			text = nil
 		}
-		g.finish(r)
+		defer end()
+		for piece, err := range answer {
+			switch {
+			case err != nil || piece.Call.ID != "":
+				end()
+			case text == nil && piece.Text != "" && spoken:
+				text = make(chan string, maxUnspoken)
+			}
+			to := text
+			if !g.hand(r, func(taken func()) { g.take(r, piece, err, to, taken) }) {
+				return
+			}
+			if to != nil && piece.Text != "" {
+				select {
+				case to <- piece.Text:
+				case <-r.ctx.Done():
+				}
+			}
+		}
+		end()
+		g.hand(r, func(func()) { g.then(r, func() { g.complete(r) }) })
 	})
 }
 
-// step runs the next step now and schedules the one after it.
-func (g *responder) step(r *response) {
-	if r.ended() || len(r.steps) == 0 {
+// hand has the session's goroutine call f, and waits until f's argument was called or the response has ended.
+func (g *responder) hand(r *response, f func(taken func())) bool {
+	return g.loop.hand(r.ctx, func(taken func()) {
+		if !r.ended() {
+			f(taken)
+		}
+	})
+}
+
+// take takes a piece of the answer, and says when it has. text is what the Mouth gets of a message.
+func (g *responder) take(r *response, p Piece, err error, text <-chan string, taken func()) {
+	if p.Usage != nil {
+		r.usage = p.Usage
+	}
+	if p.Stop != "" {
+		r.reason = p.Stop
+	}
+	switch {
+	case err != nil:
+		r.err = asError(err, "server_error")
+		g.then(r, func() { g.complete(r) })
+		return
+	case p.Text != "":
+		if r.open == nil || r.open.Type != realtime.ItemMessage {
+			g.closeItem(r)
+			g.openMessage(r, text)
+		}
+		r.untold = append(r.untold, p.Text)
+		g.tell(r)
+	case p.Call.ID != "" && (r.open == nil || r.open.CallID != p.Call.ID):
+		g.then(r, func() {
+			g.addItem(r, &Item{ID: NewID("item_"), Type: realtime.ItemFunctionCall, CallID: p.Call.ID, Name: p.Call.Name})
+			g.argue(r, p.Call.Arguments)
+			taken()
+		})
+		return
+	case p.Call.ID != "":
+		g.argue(r, p.Call.Arguments)
+	}
+	taken()
+}
+
+// then does what follows the open item, once that is spoken.
+func (g *responder) then(r *response, f func()) {
+	if r.speech != nil && !r.speech.over {
+		r.after = f
 		return
 	}
-	f := r.steps[0]
-	r.steps = r.steps[1:]
+	g.closeItem(r)
 	f()
-	if !r.ended() {
-		g.loop.After(g.pace.Step, func() { g.step(r) })
+}
+
+// complete ends a response whose answer is written.
+func (g *responder) complete(r *response) {
+	switch {
+	case r.err != nil:
+		r.status = realtime.ResponseFailed
+	case r.reason != "":
+		r.status = realtime.ResponseIncomplete
+	default:
+		r.status = realtime.ResponseCompleted
 	}
+	g.finish(r)
 }
 
 // addItem announces a new output item, empty and in progress.
 func (g *responder) addItem(r *response, it *Item) {
 	it.Status = "in_progress"
 	r.items = append(r.items, it)
-	r.open, r.openPart, r.generated = it, false, ""
+	r.open, r.generated, r.untold = it, "", nil
 	g.emitOutputItem(realtime.TypeOutputItemAdded, r, it)
 	if !r.aside {
 		g.items.append(it)
@@ -153,69 +211,109 @@ func (g *responder) emitOutputItem(kind string, r *response, it *Item) {
 	g.wire.emit(o)
 }
 
-// doneItem closes the open item.
-func (g *responder) doneItem(r *response, status string) {
+// closeItem closes the open item, if there is one: its text or arguments are those that were told.
+func (g *responder) closeItem(r *response) {
 	it := r.open
-	it.Status = status
-	r.open = nil
+	if it == nil {
+		return
+	}
+	if it.Type == realtime.ItemFunctionCall {
+		g.closeCall(r)
+	} else {
+		g.closePart(r)
+	}
+	it.Status = "completed"
+	if r.reason != "" || r.err != nil {
+		it.Status = "incomplete"
+	}
+	r.open, r.speech = nil, nil
 	g.emitOutputItem(realtime.TypeOutputItemDone, r, it)
 	if !r.aside {
 		g.items.announce(realtime.TypeItemDone, it)
 	}
 }
 
-// planMessage makes the steps of a message: spoken, or written in a text session. cut means that it lacks its end.
-func (g *responder) planMessage(r *response, pieces []string, cut bool) {
-	text := strings.Join(pieces, "")
+// openMessage begins a message: spoken, or written in a text session.
+func (g *responder) openMessage(r *response, text <-chan string) {
 	it := &Item{ID: NewID("item_"), Type: realtime.ItemMessage, Role: "assistant"}
-	var spoken *utterance
-	part, delta := "audio", realtime.TypeAudioTranscriptDelta
-	if r.modality == "text" {
-		part, delta = "text", realtime.TypeOutputTextDelta
+	g.addItem(r, it)
+	part := object{"type": "text", "text": ""}
+	if r.modality != "text" {
+		part = object{"type": "audio", "transcript": ""}
 	}
-	r.steps = append(r.steps, func() {
-		g.addItem(r, it)
-		o := r.whereContent(realtime.TypeContentPartAdded, it)
-		if part == "audio" {
-			o["part"] = object{"type": "audio", "transcript": ""}
-		} else {
-			o["part"] = object{"type": "text", "text": ""}
-		}
-		g.wire.emit(o)
-		r.openPart, r.whole = true, text
-		if part == "audio" && !r.aside {
-			spoken = &utterance{response: r.id, item: it, frames: g.mouth.Speak(text)}
-			r.frames = len(spoken.frames)
-			if !g.player.ahead {
-				it.audioMS = int64(r.frames) * frameMS
-				g.player.add(spoken)
+	o := r.whereContent(realtime.TypeContentPartAdded, it)
+	o["part"] = part
+	g.wire.emit(o)
+	if text != nil {
+		g.speak(r, it, text)
+	}
+}
+
+// speak has the Mouth speak a message.
+func (g *responder) speak(r *response, it *Item, text <-chan string) {
+	u := &utterance{response: r.id, item: it}
+	r.speech = u
+	frames := g.mouth.Speak(r.ctx, Saying{Response: r.id, Item: it.ID, Text: text})
+	g.tasks.Go(func() {
+		var failed error
+		for f, err := range frames {
+			if failed = err; err != nil || !g.hand(r, func(taken func()) {
+				g.player.add(u, f)
+				g.tell(r)
+				taken()
+			}) {
+				break
 			}
 		}
-	})
-	for _, chunk := range pieces {
-		r.steps = append(r.steps, func() {
-			r.generated += chunk
-			o := r.whereContent(delta, it)
-			o["delta"] = chunk
-			g.wire.emit(o)
-			if g.player.ahead && spoken != nil {
-				frames := r.frames * len(r.generated) / len(text)
-				g.player.say(spoken, frames, r.whereContent(realtime.TypeOutputAudioDelta, it))
-			}
-		})
-	}
-	r.steps = append(r.steps, func() {
-		g.closePart(r)
-		if cut {
-			g.doneItem(r, "incomplete")
-		} else {
-			g.doneItem(r, "completed")
+		g.hand(r, func(taken func()) { g.spoken(r, u, failed); taken() })
+		for range text { // what the Mouth leaves, or the Mind would wait
 		}
 	})
 }
 
+// spoken takes that all of the open message is spoken, or that nothing more of it will be.
+func (g *responder) spoken(r *response, u *utterance, failed error) {
+	u.over = true
+	if failed != nil {
+		g.wire.log.Warn("answer not spoken", "error", failed)
+		if len(u.frames) == 0 {
+			g.wire.refuse(&realtime.Error{Type: "server_error", Code: "speech_failed", Message: failed.Error()})
+		}
+	}
+	g.tell(r)
+	if f := r.after; f != nil {
+		r.after = nil
+		g.closeItem(r)
+		f()
+	}
+}
+
+// tell tells the words of the open message, of one that is spoken those whose sound has begun.
+func (g *responder) tell(r *response) {
+	u := r.speech
+	for len(r.untold) > 0 && (u == nil || u.over || u.spoken() > len(r.generated)) {
+		o := r.whereContent(realtime.TypeOutputTextDelta, r.open)
+		if r.modality != "text" {
+			o["type"] = realtime.TypeAudioTranscriptDelta
+		}
+		o["delta"] = r.untold[0]
+		r.generated, r.untold = r.generated+r.untold[0], r.untold[1:]
+		g.wire.emit(o)
+	}
+	g.say(r, framesPerEvent)
+}
+
+// say sends the sound of the words that were told, if sound goes out in events, of which each has at least so many
+// frames.
+func (g *responder) say(r *response, least int) {
+	if g.player.ahead && r.speech != nil {
+		g.player.say(r.speech, len(r.generated), least, r.whereContent(realtime.TypeOutputAudioDelta, r.open))
+	}
+}
+
 // closePart sends the done events of the open message's content, with what was generated so far.
 func (g *responder) closePart(r *response) {
+	g.say(r, 1)
 	it, text := r.open, r.generated
 	it.Words = text
 	part := object{"type": "audio", "transcript": text}
@@ -235,31 +333,17 @@ func (g *responder) closePart(r *response) {
 	o := r.whereContent(realtime.TypeContentPartDone, it)
 	o["part"] = part
 	g.wire.emit(o)
-	r.openPart = false
 }
 
-// planCall makes the steps of a function call.
-func (g *responder) planCall(r *response, c Call) {
-	it := &Item{ID: NewID("item_"), Type: realtime.ItemFunctionCall, CallID: c.ID, Name: c.Name}
-	r.steps = append(r.steps, func() {
-		g.addItem(r, it)
-		r.whole = c.Arguments
-	})
-	for part := range strings.SplitSeq(c.Arguments, ",") {
-		r.steps = append(r.steps, func() {
-			if r.generated != "" {
-				part = "," + part
-			}
-			r.generated += part
-			o := r.where(realtime.TypeFunctionArgumentsDelta, it)
-			o["call_id"], o["delta"] = it.CallID, part
-			g.wire.emit(o)
-		})
+// argue tells a piece of the open call's arguments.
+func (g *responder) argue(r *response, piece string) {
+	if piece == "" {
+		return
 	}
-	r.steps = append(r.steps, func() {
-		g.closeCall(r)
-		g.doneItem(r, "completed")
-	})
+	r.generated += piece
+	o := r.where(realtime.TypeFunctionArgumentsDelta, r.open)
+	o["call_id"], o["delta"] = r.open.CallID, piece
+	g.wire.emit(o)
 }
 
 func (g *responder) closeCall(r *response) {
@@ -284,37 +368,29 @@ func (g *responder) cancelByClient(id string) *realtime.Error {
 }
 
 // cancel stops the generation and closes what is open: the events are those of an ordinary end, with incomplete items.
+// Of its sound only that of the words that were told is left.
 func (g *responder) cancel(r *response, reason string) {
 	r.status, r.reason = realtime.ResponseCancelled, reason
-	if it := r.open; it != nil {
-		if it.Type == realtime.ItemFunctionCall {
-			g.closeCall(r)
-		} else if r.openPart {
-			g.limitAudio(r)
-			g.closePart(r)
-		}
-		g.doneItem(r, "incomplete")
+	if r.speech != nil {
+		g.player.limit(r.speech, len(r.generated))
 	}
+	g.closeItem(r)
 	g.finish(r)
-}
-
-// limitAudio leaves only the audio of the words that were generated in the open item: the rest can never be played.
-func (g *responder) limitAudio(r *response) {
-	if r.whole == "" {
-		return
-	}
-	g.player.limit(r.open, r.frames*len(r.generated)/len(r.whole))
 }
 
 // finish ends a response, whatever its status.
 func (g *responder) finish(r *response) {
+	r.stop()
 	if r.aside {
 		g.asides = slices.DeleteFunc(g.asides, func(other *response) bool { return other == r })
 	} else {
 		g.active = nil
 	}
 	o := r.shown(g.conversationID)
-	if r.status != realtime.ResponseFailed {
+	switch {
+	case r.usage != nil:
+		o["usage"] = r.usage
+	case r.status != realtime.ResponseFailed:
 		o["usage"] = g.usage(r)
 	}
 	g.wire.emit(object{"type": realtime.TypeResponseDone, "response": o})

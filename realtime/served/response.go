@@ -1,14 +1,14 @@
 package served
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 
 	"voicebridge/realtime"
 )
 
-// response is a response being generated. Its steps run one after the other, Pace apart; cancelling
-// stops them.
+// response is a response being generated. Cancelling stops its Mind and Mouth.
 type response struct {
 	id       string
 	aside    bool // outside the conversation ("none"): adds no items to it and no audio
@@ -22,22 +22,27 @@ type response struct {
 	instructions any
 	context      []*Item // what it sees in place of the conversation; nil if it sees that
 
+	ctx    context.Context //nolint:containedctx // its own, which ends its goroutines
+	stop   func()
 	items  []*Item
 	status string
 	reason string
 	err    *realtime.Error
-	steps  []func()
+	usage  map[string]any // as the Mind says; nil if it does not
 
 	// open is the item being generated, nil between items.
 	open      *Item
-	openPart  bool   // its content part was announced and is not done
-	generated string // its text or arguments so far
-	frames    int    // of audio for the whole item
-	whole     string // the whole text or arguments
+	generated string     // its text or arguments, as far as they were told
+	untold    []string   // the rest of its text so far
+	speech    *utterance // its sound; nil if it is not spoken
+	after     func()     // what comes when it is spoken; nil if the Mind is still writing
 }
 
 // ended reports whether the response is done, whatever its status.
 func (r *response) ended() bool { return r.status != realtime.ResponseInProgress }
+
+// isSpoken reports whether the Mouth speaks it.
+func (r *response) isSpoken() bool { return r.modality != "text" && !r.aside }
 
 // seen returns the items that the response sees.
 func (r *response) seen(conversation []*Item) []*Item {
@@ -61,7 +66,10 @@ func responseAudio(set *Settings, params object) object {
 
 // request returns what the Mind makes it from.
 func (r *response) request(conversation []*Item) *Request {
-	q := &Request{Items: r.seen(conversation), Tools: r.tools, Choice: r.choice}
+	q := &Request{Response: r.id, Tools: r.tools, Choice: r.choice}
+	for _, it := range r.seen(conversation) {
+		q.Items = append(q.Items, *it)
+	}
 	q.Instructions, _ = r.instructions.(string)
 	if n, ok := r.maxTokens.(json.Number); ok {
 		tokens, _ := n.Float64() // it was checked

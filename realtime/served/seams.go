@@ -9,26 +9,28 @@ import (
 
 // Mind writes the answers of a session.
 type Mind interface {
-	// Answer is called on the session's goroutine.
-	Answer(r *Request) Answer
+	// Answer writes the answer of a response in pieces, until ctx ends. It is called on the session's goroutine and
+	// returns at once; the pieces are read on another one, each when the one before was taken. An error ends the
+	// response as failed; it may be a *realtime.Error.
+	Answer(ctx context.Context, r *Request) iter.Seq2[Piece, error]
 }
 
 // Request is what a response is made from.
 type Request struct {
-	Items        []*Item // that it sees, oldest first
-	Instructions string  // its own, else the session's
+	Response     string
+	Items        []Item // that it sees, oldest first
+	Instructions string // its own, else the session's
 	Tools        []Tool
 	Choice       any // tool_choice
 	MaxTokens    int // of the answer; 0 means any number
 }
 
-// Answer is what a response says and calls.
-type Answer struct {
-	Say        []string // pieces of a text
-	Calls      []Call
-	Incomplete bool // it ends because of MaxTokens
-	// Failed, if set, is why there is no answer.
-	Failed *realtime.Error
+// Piece is a piece of an answer: one of a text, or of a call, or something about the answer.
+type Piece struct {
+	Text  string         // follows that of the pieces before
+	Call  Call           // Arguments follow those of a call before with the same ID
+	Usage map[string]any // as a response shows it
+	Stop  string         // why the answer is incomplete, such as max_output_tokens
 }
 
 // Call is a call of a function, of which Arguments are JSON text. The ID has at most 32 characters.
@@ -47,8 +49,21 @@ type Utterance struct{ Item string } // the id of its item
 
 // Mouth speaks.
 type Mouth interface {
-	// Speak returns packets of Opus, 20 ms each, which are not changed.
-	Speak(text string) [][]byte
+	// Speak speaks a message while its text grows, until ctx ends. It is called as [Mind].Answer is. An error ends the
+	// sound, not the answer.
+	Speak(ctx context.Context, s Saying) iter.Seq2[Frame, error]
+}
+
+// Saying is a message that is spoken.
+type Saying struct {
+	Response, Item string
+	Text           <-chan string // its pieces; closed at its end
+}
+
+// Frame is 20 ms of sound.
+type Frame struct {
+	Opus   []byte // is not changed
+	Spoken int    // how many bytes of the text have been spoken by its end
 }
 
 // Turns judges from the caller's sound when they begin to speak and are done. Its methods are called one at a time.

@@ -35,7 +35,6 @@ type Config struct {
 	// Logprobs makes up those of a transcript, if a session asks for them.
 	Logprobs func(text string) []any
 
-	Pace Pace
 	// MaxDuration ends the session with session_expired.
 	MaxDuration time.Duration
 	// InEvents means that sound comes and goes in events. What goes out is sent as soon as it is made.
@@ -93,7 +92,7 @@ func New(cfg Config) (*Session, error) {
 	}
 	s.responder = responder{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
-		pace: cfg.Pace, conversationID: NewID("conv_"), begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
+		tasks: &s.tasks, conversationID: NewID("conv_"), begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
 	}
 	s.listener = listener{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,

@@ -70,6 +70,14 @@ func (w *wire) sound(packet *media.Packet) {
 	}
 }
 
+// asError returns an error as events say it, of a kind unless it is one already.
+func asError(err error, kind string) *realtime.Error {
+	if e, ok := errors.AsType[*realtime.Error](err); ok {
+		return e
+	}
+	return &realtime.Error{Type: kind, Message: err.Error()}
+}
+
 // object is a JSON object that is being read or written.
 type object = map[string]any
 

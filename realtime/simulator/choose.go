@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"voicebridge/realtime"
@@ -26,14 +27,28 @@ type actor struct {
 	pace   Pace
 	faults Faults
 
+	mu         sync.Mutex
 	utterances int               // so far: they rotate in the script
 	failed     int               // responses that failed on purpose
 	heard      map[string]*Reply // to utterances, by item
 	follow     map[string]*Reply // by call id: what follows its output
+	says       map[string]string // by response: a voice that knows the whole text has clips for more of it
+}
+
+// sleep returns false if ctx ends before d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // Write implements [served.Ear].
 func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string, error] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	reply := &a.script.Spoken[a.utterances%len(a.script.Spoken)]
 	a.utterances++
 	a.heard[u.Item] = reply
@@ -42,9 +57,7 @@ func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string,
 		wait += a.pace.Think + 2*time.Second
 	}
 	return func(yield func(string, error) bool) {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !sleep(ctx, wait) {
 			return
 		}
 		if a.faults.Transcripts == TranscriptFailed {
@@ -60,28 +73,72 @@ func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string,
 }
 
 // Answer implements [served.Mind].
-func (a *actor) Answer(r *served.Request) served.Answer {
+func (a *actor) Answer(ctx context.Context, r *served.Request) iter.Seq2[served.Piece, error] {
+	return func(yield func(served.Piece, error) bool) {
+		if !sleep(ctx, a.pace.Think) {
+			return
+		}
+		pieces, err := a.answer(r)
+		for _, p := range pieces {
+			if !yield(p, nil) || !sleep(ctx, a.pace.Step) {
+				return
+			}
+		}
+		if err != nil {
+			yield(served.Piece{}, err)
+		}
+	}
+}
+
+// answer returns the pieces of a response.
+func (a *actor) answer(r *served.Request) (pieces []served.Piece, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.failed < a.faults.FailResponses {
 		a.failed++
-		return served.Answer{Failed: &realtime.Error{
+		return nil, &realtime.Error{
 			Type: "rate_limit_error", Code: "rate_limit_exceeded", Message: "The response failed on purpose.",
-		}}
+		}
 	}
 	say, calls, reply := a.choose(r)
 	say, cut := limited(say, r.MaxTokens)
-	answer := served.Answer{Say: chunks(say), Incomplete: cut}
+	a.says[r.Response] = say
+	for _, chunk := range chunks(say) {
+		pieces = append(pieces, served.Piece{Text: chunk})
+	}
 	if cut {
-		return answer
+		return append(pieces, served.Piece{Stop: "max_output_tokens"}), nil
 	}
 	for _, c := range calls {
-		if a.faults.BadArguments {
-			c.Arguments = c.Arguments[:len(c.Arguments)/2]
-		}
 		c.ID = newID("call_")
 		a.follow[c.ID] = reply
-		answer.Calls = append(answer.Calls, c)
+		arguments := c.Arguments
+		if a.faults.BadArguments {
+			arguments = arguments[:len(arguments)/2]
+		}
+		for part := range strings.SplitAfterSeq(arguments, ",") {
+			c.Arguments = part
+			pieces = append(pieces, served.Piece{Call: c})
+		}
 	}
-	return answer
+	return pieces, nil
+}
+
+// Speak implements [served.Mouth]. It does not wait for the text, and so is done before it is told.
+func (a *actor) Speak(_ context.Context, s served.Saying) iter.Seq2[served.Frame, error] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	text := a.says[s.Response]
+	delete(a.says, s.Response)
+	return func(yield func(served.Frame, error) bool) {
+		frames := a.voice.say(text)
+		for i, opus := range frames {
+			spoken := ((i+1)*len(text) + len(frames) - 1) / len(frames)
+			if !yield(served.Frame{Opus: opus, Spoken: spoken}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // limited cuts a text after so many tokens, at four characters each. cut means that something is missing.
@@ -102,7 +159,8 @@ func (a *actor) choose(r *served.Request) (say string, calls []served.Call, repl
 		return m[1], nil, nil
 	}
 	var outputs []*served.Item
-	for _, it := range slices.Backward(r.Items) {
+	for i := range slices.Backward(r.Items) {
+		it := &r.Items[i]
 		switch {
 		case it.Type == realtime.ItemFunctionCallOutput:
 			outputs = append(outputs, it)

@@ -446,7 +446,7 @@ func (v *liveVoice) say(text string) {
 	before := said[:max(len(said)-1, 1)]
 	fill := strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / "))
 	text = fill.Replace(text)
-	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.Speak(text), liveWords(text), 0, 0, v.s.Now(), false
+	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
 }
 
 func (v *liveVoice) interrupted() {

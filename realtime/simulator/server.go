@@ -289,13 +289,13 @@ func newSession(cfg *Config, v *voice, set *served.Settings, faults Faults, inEv
 	s.early.Store(-1)
 	a := &actor{
 		voice: v, script: cfg.Script, pace: cfg.Pace, faults: faults,
-		heard: make(map[string]*Reply), follow: make(map[string]*Reply),
+		heard: make(map[string]*Reply), follow: make(map[string]*Reply), says: make(map[string]string),
 	}
 	var err error
 	s.Session, err = served.New(served.Config{
 		Settings: set, Mind: a, Ear: a, Mouth: a, Oddities: s.handle, Logprobs: logprobs,
-		Pace: served.Pace{Think: cfg.Pace.Think, Step: cfg.Pace.Step}, MaxDuration: cfg.MaxDuration,
-		InEvents: inEvents, Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: s.log,
+		MaxDuration: cfg.MaxDuration,
+		InEvents:    inEvents, Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: s.log,
 	})
 	return s, err
 }

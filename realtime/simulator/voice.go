@@ -45,11 +45,11 @@ var loadVoice = sync.OnceValue(func() *voice {
 func UserSpeech() [][]byte { return oggPackets(userSpeech) }
 
 // Speech returns how the simulator says a text, as UserSpeech returns a question.
-func Speech(text string) [][]byte { return loadVoice().Speak(text) }
+func Speech(text string) [][]byte { return loadVoice().say(text) }
 
-// Speak returns the frames that speak the text: the clips of sentences that have one, and the sound
+// say returns the frames that speak the text: the clips of sentences that have one, and the sound
 // of another clip for all others.
-func (v *voice) Speak(text string) [][]byte {
+func (v *voice) say(text string) [][]byte {
 	var frames [][]byte
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {
 		if c, ok := v.prefix(rest); ok {

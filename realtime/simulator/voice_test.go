@@ -51,10 +51,10 @@ func TestVoice(t *testing.T) {
 			long += len(c.frames)
 		}
 	}
-	if got := len(v.Speak(textLong)); got != long {
+	if got := len(v.say(textLong)); got != long {
 		t.Errorf("the long answer has %d frames, its clips %d", got, long)
 	}
-	if a, b := v.Speak("Never recorded words. "+textPlain), v.Speak("Never recorded words. "+textPlain); len(a) != len(b) || len(a) < 3*wordFrames {
+	if a, b := v.say("Never recorded words. "+textPlain), v.say("Never recorded words. "+textPlain); len(a) != len(b) || len(a) < 3*wordFrames {
 		t.Errorf("%d and %d frames", len(a), len(b))
 	}
 }
