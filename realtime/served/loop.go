@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// maxMail limits what waits for a session. More ends the session: its client sends faster than it works.
+// maxMail limits what waits for a session, or for its client. More ends the session.
 const maxMail = 8192
 
-// ErrOverload means that a session ended because its client sent faster than it works.
-var ErrOverload = errors.New("client sent faster than the session works")
+// ErrOverload means that a session ended because its client sent faster than it works, or read too slowly.
+var ErrOverload = errors.New("client sends too fast or reads too slowly")
 
 // Loop runs the work of a session on one goroutine, that of Run.
 type Loop struct {

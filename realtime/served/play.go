@@ -2,7 +2,6 @@ package served
 
 import (
 	"cmp"
-	"encoding/base64"
 	"maps"
 	"slices"
 	"time"
@@ -76,7 +75,7 @@ func (p *player) say(u *utterance, text, least int, where object) {
 			u.pos++
 		}
 		event := maps.Clone(where)
-		event["delta"] = base64.StdEncoding.EncodeToString(sound)
+		event["delta"] = sound // in base64
 		p.wire.emit(event)
 	}
 	u.item.audioMS = u.playedMS()
@@ -119,6 +118,9 @@ func (p *player) add(u *utterance, f Frame) {
 		return
 	}
 	idle := !p.ticking()
+	if !p.active() {
+		p.begin(u)
+	}
 	p.queue = append(p.queue, u)
 	if !idle {
 		return
@@ -150,13 +152,18 @@ func (p *player) frame() {
 		return
 	}
 	u := p.queue[0]
+	p.begin(u)
+	p.send(u.frames[u.pos].Opus)
+	u.pos++
+}
+
+// begin says whose audio is playing from now on.
+func (p *player) begin(u *utterance) {
 	if u.response != p.response {
 		p.stopped()
 		p.response = u.response
 		p.wire.emit(object{"type": realtime.TypeOutputBufferStarted, "response_id": u.response})
 	}
-	p.send(u.frames[u.pos].Opus)
-	u.pos++
 }
 
 // idle takes the place of a frame while the buffer is empty. If its response has no more to come, playback has stopped.

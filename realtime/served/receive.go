@@ -1,25 +1,21 @@
 package served
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"maps"
 	"time"
 
 	"voicebridge/realtime"
 )
 
 // receive handles one client event, and answers one that is refused with an error.
-func (s *Session) receive(raw []byte) {
-	e, err := realtime.Decode(raw)
-	if err != nil {
-		e = realtime.Event{Raw: raw}
-	}
-	handle := func() *realtime.Error { return s.handle(e, err) }
+func (s *Session) receive(e message) {
+	handle := func() *realtime.Error { return s.handle(e) }
 	var refusal *realtime.Error
 	if s.cfg.Oddities != nil {
-		refusal = s.cfg.Oddities(e, handle)
+		refusal = s.cfg.Oddities(e.Event, handle)
 	} else {
 		refusal = handle()
 	}
@@ -29,15 +25,14 @@ func (s *Session) receive(raw []byte) {
 	}
 }
 
-func (s *Session) handle(e realtime.Event, decodeErr error) *realtime.Error {
-	o, err := Read[object](e.Raw)
-	if decodeErr = cmp.Or(decodeErr, err); decodeErr != nil && !errors.Is(decodeErr, realtime.ErrNoType) {
-		return refuse("invalid_event", "", "The event could not be parsed: %v.", decodeErr)
+func (s *Session) handle(m message) *realtime.Error {
+	if m.err != nil && !errors.Is(m.err, realtime.ErrNoType) {
+		return refuse("invalid_event", "", "The event could not be parsed: %v.", m.err)
 	}
-	if refusal := realtime.ClientEvents.Check("", o, s.set.model()); refusal != nil {
+	if refusal := realtime.ClientEvents.Check("", m.object, s.set.model()); refusal != nil {
 		return refusal
 	}
-	return s.act(e, o)
+	return s.act(m.Event, m.object)
 }
 
 func (s *Session) act(e realtime.Event, o object) *realtime.Error {
@@ -93,7 +88,7 @@ func (s *Session) updateSession(session json.RawMessage) *realtime.Error {
 	if realtime.Member(session, "audio", "input", "turn_detection") != nil {
 		s.listener.configure()
 	}
-	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": s.set.shown})
+	s.wire.emit(object{"type": realtime.TypeSessionUpdated, "session": maps.Clone(s.set.shown)})
 	return nil
 }
 
@@ -117,23 +112,24 @@ func (s *Session) open() {
 	if s.player.continuous {
 		s.player.resume(time.Now())
 	}
-	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": s.set.shown})
+	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": maps.Clone(s.set.shown)})
 	s.After(s.cfg.MaxDuration, s.expire)
-	for _, raw := range s.pending {
-		s.receive(raw)
+	for _, m := range s.pending {
+		s.receive(m)
 	}
 	s.pending = nil
 }
 
 // Message takes an event of the client, and keeps it.
-func (s *Session) Message(raw []byte) { s.Do(func() { s.message(raw) }) }
-
-func (s *Session) message(raw []byte) {
-	if !s.opened {
-		s.pending = append(s.pending, raw)
-		return
-	}
-	s.receive(raw)
+func (s *Session) Message(raw []byte) {
+	m := decode(raw)
+	s.Do(func() {
+		if s.opened {
+			s.receive(m)
+		} else {
+			s.pending = append(s.pending, m)
+		}
+	})
 }
 
 // maxAppend is how much base64 an append may have, in bytes.

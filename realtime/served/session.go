@@ -13,8 +13,12 @@ import (
 	"voicebridge/realtime/media"
 )
 
-// openTimeout is how long a session may take to connect.
-const openTimeout = 20 * time.Second
+const (
+	// openTimeout is how long a session may take to connect.
+	openTimeout = 20 * time.Second
+	// farewell is how long a client may take to read what was said before the end.
+	farewell = time.Second
+)
 
 // Reasons why a session ends, as returned by Session.Run.
 var (
@@ -67,7 +71,7 @@ type Session struct {
 	ctx     context.Context //nolint:containedctx // the session's, which Run sets
 	end     context.CancelCauseFunc
 	opened  bool
-	pending [][]byte // came before the channel was open
+	pending []message // came before the channel was open
 }
 
 // New makes a session, which Run runs. Its error is that of the decoder of Opus.
@@ -84,11 +88,12 @@ func New(cfg Config) (*Session, error) {
 		return nil, err
 	}
 	detector.Configure(s.set.turnDetection)
-	s.wire = wire{end: func(err error) { s.end(err) }, log: cfg.Logger}
+	s.wire = wire{end: func(err error) { s.end(err) }, log: cfg.Logger, out: NewLoop()}
 	s.items = items{wire: &s.wire}
 	s.player = player{
 		wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle,
-		continuous: cfg.Continuous, ahead: cfg.InEvents, format: func() media.Format { return s.set.format("output") },
+		continuous: cfg.Continuous && !cfg.InEvents, ahead: cfg.InEvents,
+		format: func() media.Format { return s.set.format("output") },
 	}
 	s.responder = responder{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
@@ -142,6 +147,14 @@ func (s *Session) SimulateSpeech() { s.Do(s.listener.simulateSpeech) }
 func (s *Session) Run(parent context.Context, conn Connection) error {
 	s.ctx, s.end = context.WithCancelCause(parent)
 	s.wire.ctx, s.wire.conn = s.ctx, conn
+	open, closed := context.WithCancel(context.WithoutCancel(parent))
+	s.wire.open = open
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		if err := s.wire.out.Run(open, func() time.Time { return time.Time{} }, nil); errors.Is(err, ErrOverload) {
+			s.end(err)
+		}
+	})
 	var flow media.Flow
 	flow.Open()
 	s.tasks.Go(func() {
@@ -164,6 +177,10 @@ func (s *Session) Run(parent context.Context, conn Connection) error {
 	err := s.loop.Run(s.ctx, s.player.due, s.player.frame)
 	s.end(err)
 	s.tasks.Wait()
+	s.wire.out.Do(closed) // when all is sent
+	late := time.AfterFunc(farewell, closed)
+	sending.Wait()
+	late.Stop()
 	// An ended session may be kept, but not what takes most of its memory.
 	s.wire.conn, s.listener.detector.decoder = nil, nil
 	return err

@@ -2,6 +2,7 @@ package served
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -29,23 +30,30 @@ type Connection interface {
 	Done() <-chan struct{}
 }
 
-// wire sends events and audio to the client. It belongs to the session's goroutine.
+// wire sends events and audio to the client. It belongs to the session's goroutine, but for send: what is said is
+// written on the goroutine of out, as the session's clock waits for no client.
 type wire struct {
 	ctx  context.Context //nolint:containedctx // the session's, which Run sets
 	end  func(error)     // ends the session
 	log  *slog.Logger
 	conn Connection // nil once the session has ended
+	out  *Loop
+	open context.Context //nolint:containedctx // ends when nothing more is sent
 }
 
-// emit sends one server event with an id of its own.
+// emit sends one server event with an id of its own. What it has must not change any more.
 func (w *wire) emit(o object) {
 	o["event_id"] = NewID("event_")
+	w.out.Do(func() { w.send(o) })
+}
+
+func (w *wire) send(o object) {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		w.end(fmt.Errorf("encode event: %w", err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, sendTimeout)
+	ctx, cancel := context.WithTimeout(w.open, sendTimeout)
 	defer cancel()
 	err = w.conn.Send(ctx, raw)
 	switch {
@@ -80,6 +88,24 @@ func asError(err error, kind string) *realtime.Error {
 
 // object is a JSON object that is being read or written.
 type object = map[string]any
+
+// message is an event of the client, with its object or what is wrong with it.
+type message struct {
+	realtime.Event
+
+	object object
+	err    error
+}
+
+func decode(raw []byte) (m message) {
+	var err error
+	if m.Event, m.err = realtime.Decode(raw); m.err != nil {
+		m.Event = realtime.Event{Raw: raw}
+	}
+	m.object, err = Read[object](raw)
+	m.err = cmp.Or(m.err, err)
+	return m
+}
 
 // Read decodes JSON and keeps numbers as they are written.
 func Read[T any](raw []byte) (T, error) {

@@ -100,8 +100,11 @@ func (s *Session) PacketsPlayed() int64 { return s.played.Load() }
 // Drop ends the session without an event.
 func (s *Session) Drop() { s.End(ErrDropped) }
 
-// silence stops sending events and audio; the connection stays.
-func (s *Session) silence() { s.silent.Store(true) }
+// silence stops sending events and audio, after those that wait; the connection stays.
+func (s *Session) silence() { s.Do(func() { s.Emit(object{"type": silent}) }) }
+
+// silent is an event that is not sent: nothing is after it.
+const silent = "simulator.silent"
 
 // Inject sends bytes as if they were an event, whatever they are.
 func (s *Session) Inject(raw []byte) { s.Do(func() { _ = s.send(context.Background(), raw) }) }
@@ -192,6 +195,9 @@ var duplicated = map[string]bool{
 func (l line) Send(ctx context.Context, data []byte) error {
 	e, _ := realtime.Decode(data) // the session's own
 	switch e.Type {
+	case silent:
+		l.silent.Store(true)
+		return nil
 	case realtime.TypeSessionUpdated:
 		l.early.CompareAndSwap(-1, l.Heard())
 		if l.faults.MuteUpdates {
