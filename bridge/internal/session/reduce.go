@@ -21,7 +21,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 		line: l, items: make(map[string]*item), next: make(map[string]*item),
 		memory: newMemory(l.History, l.ReplayMessages), pace: defaultPace, speed: 1,
 	}
-	q := &responses{line: l, transcript: t, byID: make(map[string]*response)}
+	q := &responses{generated: &generated{line: l, transcript: t, byID: make(map[string]*response)}}
 	sound := &recording{core: c}
 	s := &State{
 		line: l, known: make(firstUse), transcript: t, answers: q, browserLeg: browserLeg{gen: 1},

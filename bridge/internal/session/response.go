@@ -12,61 +12,73 @@ import (
 	"voicebridge/thread"
 )
 
-// began takes response.created. It reports whether somebody wants to hear the response.
-func (q *responses) began(made *realtime.Response) (wanted bool) {
-	id := made.ID
-	r := q.byID[id]
-	if r != nil && (r.created || r.done) {
-		return false
+// generated are the responses that the upstream generates or has generated, and those of the present turn.
+type generated struct {
+	*line
+	transcript *transcript
+	turn       turn
+
+	byID   map[string]*response
+	newest string // id of the latest response
+	active string // id of the conversation's response that is being generated
+	// activeBy is when to give up on an active response that stalls.
+	activeBy time.Time
+	// blockedTill is set while the upstream has a response that we do not know about.
+	blockedTill time.Time
+	// saidBy is until when an answer that was written is expected to be said.
+	saidBy time.Time
+	// asked is when the user's turn ended that is waiting for an answer.
+	asked time.Time
+	// committed is when the upstream committed that turn; zero for a typed one.
+	committed time.Time
+	// reached are the stages of the answer that a response without words has already reached; nil for none.
+	reached map[string]int64
+}
+
+const (
+	// responseTimeout is how long to wait for a stalled response.
+	responseTimeout = 60 * time.Second
+	// doneTimeout is the same for one of which everything is there, and whose tools have been answered.
+	doneTimeout = 5 * time.Second
+)
+
+// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for
+// it.
+func (g *generated) stallsBy() time.Time {
+	r := g.byID[g.active]
+	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
+		return g.activeBy
 	}
-	if r == nil {
-		r = q.newResponse(id, made)
+	return g.activeBy.Add(doneTimeout - responseTimeout)
+}
+
+// justEnded reports whether a client may not have read yet that the last answer has ended.
+func (g *generated) justEnded(t *told) bool {
+	last, r := t.At, g.byID[g.newest]
+	if r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
+		last = *r.record.FinishedAt
 	}
-	r.created = true
-	q.active, q.activeBy = id, q.now.Add(responseTimeout)
-	q.replyTill, q.blockedTill, q.saidBy = time.Time{}, time.Time{}, time.Time{}
-	asked := q.create != nil || !r.free // otherwise it says what was written before
-	// This response answers the needs that the upstream has, including those sent before our own
-	// request for it. A client's request is for a response that comes after it: this one.
-	q.last, q.create = q.create, nil
-	if q.last != nil && q.last.unwanted {
-		q.up.cancel(id)
-	}
-	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
-		return q.last.has(n) || asked && (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
-	})
-	return q.last == nil || !q.last.unwanted && !q.last.filler
+	return !last.IsZero() && g.now.Before(last.Add(clientCreateWait))
 }
 
 // keepAlive records activity of the active response.
-func (q *responses) keepAlive() {
-	if q.active != "" {
-		q.activeBy = q.now.Add(responseTimeout)
+func (g *generated) keepAlive() {
+	if g.active != "" {
+		g.activeBy = g.now.Add(responseTimeout)
 	}
 }
 
-// unannounced treats a response that ended before it was announced, as an interruption can make it, as the reply to our
-// request. If the upstream refuses the request after all, that response has answered nothing.
-func (q *responses) unannounced() {
-	if q.create == nil {
-		return
-	}
-	q.last, q.create = q.create, nil
-	q.last.assumed = true
-	q.needs = slices.DeleteFunc(q.needs, q.last.has)
-}
-
-func (q *responses) newResponse(id string, made *realtime.Response) *response {
-	r := &response{id: id, asked: q.asked, latency: q.reached, record: records.Response{
-		ID: q.newID(), CallID: q.CallID, Upstream: q.record.Upstream, UpstreamID: id,
-		Model: cmp.Or(made.Model, q.Session.Model), Status: realtime.ResponseInProgress, CreatedAt: q.now,
-	}, free: q.up.can.Duplex && !slices.Contains(made.Modalities, "text")}
-	r.stage(stageCommit, q.committed)
-	r.stage(stageResponse, q.now)
-	q.turnEnded(time.Time{})
-	q.byID[id], q.newest = r, id
-	q.joinTurn(r)
-	q.keep(r)
+func (g *generated) newResponse(id string, made *realtime.Response) *response {
+	r := &response{id: id, asked: g.asked, latency: g.reached, record: records.Response{
+		ID: g.newID(), CallID: g.CallID, Upstream: g.record.Upstream, UpstreamID: id,
+		Model: cmp.Or(made.Model, g.Session.Model), Status: realtime.ResponseInProgress, CreatedAt: g.now,
+	}, free: g.up.can.Duplex && !slices.Contains(made.Modalities, "text")}
+	r.stage(stageCommit, g.committed)
+	r.stage(stageResponse, g.now)
+	g.turnEnded(time.Time{})
+	g.byID[id], g.newest = r, id
+	g.joinTurn(r)
+	g.keep(r)
 	return r
 }
 
@@ -78,9 +90,9 @@ func (r *response) awaitsSound() bool {
 }
 
 // turnOver reports the turn, if anything was made in it. What is still being made is of the next one.
-func (q *responses) turnOver() {
-	over, rest := Turn{Charges: q.turn.charges}, turn{}
-	for _, r := range q.turn.responses {
+func (g *generated) turnOver() {
+	over, rest := Turn{Charges: g.turn.charges}, turn{}
+	for _, r := range g.turn.responses {
 		if !r.done {
 			rest.responses, rest.asked = append(rest.responses, r), r.asked
 			continue
@@ -91,32 +103,32 @@ func (q *responses) turnOver() {
 		}
 	}
 	if len(over.Responses)+len(over.Charges) > 0 {
-		q.do(TurnOver{Turn: over})
+		g.do(TurnOver{Turn: over})
 	}
-	q.turn = rest
+	g.turn = rest
 }
 
 // joinTurn makes a response part of the turn, or the first of the next one if it answers something else.
-func (q *responses) joinTurn(r *response) {
-	if !r.asked.IsZero() && !r.asked.Equal(q.turn.asked) {
-		q.turnOver()
-		q.turn.asked = r.asked
+func (g *generated) joinTurn(r *response) {
+	if !r.asked.IsZero() && !r.asked.Equal(g.turn.asked) {
+		g.turnOver()
+		g.turn.asked = r.asked
 	}
-	q.turn.responses = append(q.turn.responses, r)
+	g.turn.responses = append(g.turn.responses, r)
 }
 
 // turnEnded records when the turn of the user ended that the next response answers; zero means that none waits.
-func (q *responses) turnEnded(at time.Time) {
-	q.asked, q.committed = at, time.Time{}
-	q.reached = nil
+func (g *generated) turnEnded(at time.Time) {
+	g.asked, g.committed = at, time.Time{}
+	g.reached = nil
 }
 
 // handOn passes what a response was to answer on to the next one, if it made only tool calls: the
 // next one speaks the first words.
-func (q *responses) handOn(r *response) {
+func (g *generated) handOn(r *response) {
 	silent := !slices.ContainsFunc(r.messages, func(m *message) bool { return m.text() != "" })
-	if r.tools > 0 && silent && r.record.AnswerMS == nil && !r.asked.IsZero() && q.asked.IsZero() {
-		q.asked, q.reached = r.asked, r.latency
+	if r.tools > 0 && silent && r.record.AnswerMS == nil && !r.asked.IsZero() && g.asked.IsZero() {
+		g.asked, g.reached = r.asked, r.latency
 	}
 }
 
@@ -146,65 +158,65 @@ func (r *response) stage(name string, at time.Time) *message {
 }
 
 // answered records when an answer began to be spoken.
-func (q *responses) answered(r *response, at time.Time) {
-	q.stageReached(r, stageFirstAudio, at)
+func (g *generated) answered(r *response, at time.Time) {
+	g.stageReached(r, stageFirstAudio, at)
 	r.record.AnswerMS = new(r.latency[stageFirstAudio])
-	q.keep(r)
+	g.keep(r)
 }
 
 // stageReached records a stage of an answer.
-func (q *responses) stageReached(r *response, stage string, at time.Time) {
+func (g *generated) stageReached(r *response, stage string, at time.Time) {
 	if m := r.stage(stage, at); m != nil && !m.open() {
-		q.transcript.write(m) // otherwise it comes with the words
+		g.transcript.write(m) // otherwise it comes with the words
 	}
 }
 
 // soundSent records that the first audio of an answer was sent to the caller. An upstream that does not report when
 // audio begins has begun to speak then.
-func (q *responses) soundSent(responseID string, at time.Time) {
-	r := q.byID[responseID]
+func (g *generated) soundSent(responseID string, at time.Time) {
+	r := g.byID[responseID]
 	if r == nil || r.asked.IsZero() {
 		return
 	}
 	if r.record.AnswerMS == nil {
-		q.answered(r, at)
+		g.answered(r, at)
 	}
-	q.stageReached(r, stageFirstPacket, at)
+	g.stageReached(r, stageFirstPacket, at)
 }
 
 // of finds the response, even one that was never announced; without an id the active one.
-func (q *responses) of(id string) *response {
-	id = cmp.Or(id, q.active)
-	if r := q.byID[id]; r != nil || id == "" {
+func (g *generated) of(id string) *response {
+	id = cmp.Or(id, g.active)
+	if r := g.byID[id]; r != nil || id == "" {
 		return r
 	}
-	return q.newResponse(id, new(realtime.Response))
+	return g.newResponse(id, new(realtime.Response))
 }
 
 // keep saves the record of a response, unless it costs nothing.
-func (q *responses) keep(r *response) {
+func (g *generated) keep(r *response) {
 	if !r.free {
-		q.save(persistence.PutResponse{Response: r.record})
+		g.save(persistence.PutResponse{Response: r.record})
 	}
 }
 
 // over records that a response is no longer being generated. It may still be heard.
-func (q *responses) over(r *response) {
+func (g *generated) over(r *response) {
 	r.done = true
-	if q.active == r.id {
-		q.active, q.activeBy = q.other(r), time.Time{}
+	if g.active == r.id {
+		g.active, g.activeBy = g.other(r), time.Time{}
 	}
-	q.blockedTill = time.Time{}
-	if q.up.can.Duplex && r.tools == 0 && len(r.messages) == 0 { // it is not heard: another one is about to say it
-		q.saidBy = q.now.Add(saidWait)
+	g.blockedTill = time.Time{}
+	if g.up.can.Duplex && r.tools == 0 && len(r.messages) == 0 { // it is not heard: another one is about to say it
+		g.saidBy = g.now.Add(saidWait)
 	}
 }
 
 // other returns the id of another response that is being made, empty if there is none.
-func (q *responses) other(than *response) (id string) {
+func (g *generated) other(than *response) (id string) {
 	newest := than
-	for _, r := range q.byID {
-		if q.up.can.Duplex && r != than && r.created && !r.done &&
+	for _, r := range g.byID {
+		if g.up.can.Duplex && r != than && r.created && !r.done &&
 			(newest == than || r.record.CreatedAt.After(newest.record.CreatedAt)) {
 			newest, id = r, r.id
 		}
@@ -213,42 +225,42 @@ func (q *responses) other(than *response) (id string) {
 }
 
 // close saves how a response ended.
-func (q *responses) close(r *response, done *realtime.Response) {
+func (g *generated) close(r *response, done *realtime.Response) {
 	rec := &r.record
-	rec.Status, rec.FinishedAt = done.Status, new(q.now)
+	rec.Status, rec.FinishedAt = done.Status, new(g.now)
 	rec.StatusReason = done.StatusDetails.Reason
 	if e := done.StatusDetails.Error; e != nil && rec.StatusReason == "" {
 		rec.StatusReason = e.Code
 	}
 	if done.Usage != nil {
-		u, less := q.believed(*done.Usage, rec.CreatedAt)
-		rec.RawUsage, rec.CostUSD, rec.Estimated = u.Raw, q.Cost(rec.Upstream, rec.Model, u), less
+		u, less := g.believed(*done.Usage, rec.CreatedAt)
+		rec.RawUsage, rec.CostUSD, rec.Estimated = u.Raw, g.Cost(rec.Upstream, rec.Model, u), less
 		rec.Usage = thread.Usage{
 			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
 			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,
 		}
-		q.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
+		g.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
 	}
-	q.keep(r)
+	g.keep(r)
 }
 
 // closeAll closes the records of unfinished responses.
-func (q *responses) closeAll(why string) {
-	q.activeBy = time.Time{}
-	for _, id := range slices.Sorted(maps.Keys(q.byID)) {
-		if r := q.byID[id]; !r.done {
+func (g *generated) closeAll(why string) {
+	g.activeBy = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(g.byID)) {
+		if r := g.byID[id]; !r.done {
 			r.done = true
 			r.record.Status, r.record.StatusReason = realtime.ResponseCancelled, why
-			r.record.FinishedAt = new(q.now)
-			q.keep(r)
-			q.tellDone(r)
+			r.record.FinishedAt = new(g.now)
+			g.keep(r)
+			g.tellDone(r)
 		}
 	}
 }
 
 // tellDone tells the browser that a response is over of which the upstream does not say so: OpenAI's SDK asks for no
 // other before.
-func (q *responses) tellDone(r *response) {
+func (g *generated) tellDone(r *response) {
 	if r.created {
 		// nobody else has cancelled it, as far as the API knows
 		details := map[string]any{"type": r.record.Status, "reason": "client_cancelled"}
@@ -257,8 +269,8 @@ func (q *responses) tellDone(r *response) {
 				"type": r.record.Status, "error": map[string]any{"type": "server_error", "code": r.record.StatusReason},
 			}
 		}
-		q.notify(
-			map[string]any{"type": realtime.TypeResponseDone, "event_id": q.ownEventID(), "response": map[string]any{
+		g.notify(
+			map[string]any{"type": realtime.TypeResponseDone, "event_id": g.ownEventID(), "response": map[string]any{
 				"id": r.id, "object": "realtime.response", "status": r.record.Status, "status_details": details,
 				"output": []any{},
 			}})
@@ -267,12 +279,12 @@ func (q *responses) tellDone(r *response) {
 
 // message finds or makes the message of an assistant's item; r is its response, nil if that is unknown. A new one is
 // then taken to be of the active response.
-func (q *responses) message(it *item, r *response) *message {
+func (g *generated) message(it *item, r *response) *message {
 	m := it.message
 	switch {
 	case m == nil:
-		m = q.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)
-		r = cmp.Or(r, q.of(""))
+		m = g.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)
+		r = cmp.Or(r, g.of(""))
 	case m.response != nil, m.role != thread.RoleAssistant:
 		return m
 	}
@@ -291,17 +303,17 @@ func (q *responses) message(it *item, r *response) *message {
 }
 
 // messageOf finds the message of an event with words of an answer, nil if there is none.
-func (q *responses) messageOf(ev *event, it *item) *message {
+func (g *generated) messageOf(ev *event, it *item) *message {
 	if it == nil || it.seeded || (it.raw.Type != "" && it.raw.Type != realtime.ItemMessage) {
 		return nil
 	}
 	var r *response
 	if ev.ResponseID != "" {
-		r = q.of(ev.ResponseID)
+		r = g.of(ev.ResponseID)
 	}
-	m := q.message(it, r)
+	m := g.message(it, r)
 	if r = m.response; r != nil && !r.asked.IsZero() && r.record.FirstTokenMS == nil {
-		r.record.FirstTokenMS = new(q.now.Sub(r.asked).Milliseconds())
+		r.record.FirstTokenMS = new(g.now.Sub(r.asked).Milliseconds())
 	}
 	return m
 }

@@ -16,33 +16,15 @@ import (
 // a tool, a client's response.create. Every response answers the needs that the upstream had when
 // it began. When the conversation is quiet, one response.create covers all remaining needs.
 type responses struct {
-	*line
-	transcript *transcript
-	turn       turn
+	*generated
 
 	needs  []need
-	byID   map[string]*response
-	newest string // id of the latest response
-	active string // id of the conversation's response that is being generated
-	// activeBy is when to give up on an active response that stalls.
-	activeBy time.Time
-
 	create *creation // our response.create that has no reply yet
 	last   *creation // the previous one, whose refusal may still come
-	// blockedTill is set while the upstream has a response that we do not know about.
-	blockedTill time.Time
 	// replyTill is set while the upstream is about to answer an utterance by itself.
 	replyTill time.Time
-	// saidBy is until when an answer that was written is expected to be said.
-	saidBy time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
-	// asked is when the user's turn ended that is waiting for an answer.
-	asked time.Time
-	// committed is when the upstream committed that turn; zero for a typed one.
-	committed time.Time
-	// reached are the stages of the answer that a response without words has already reached; nil for none.
-	reached map[string]int64
 	// questionLost means that some of what the caller said is lost with the session that has heard it.
 	questionLost bool
 	// greeted means that the greeting was asked for, or is no longer due.
@@ -53,13 +35,6 @@ type responses struct {
 	// response: with settings of its own, and names by which it finds it. Zero if it is not.
 	serverAsksBy time.Time
 }
-
-const (
-	// responseTimeout is how long to wait for a stalled response.
-	responseTimeout = 60 * time.Second
-	// doneTimeout is the same for one of which everything is there, and whose tools have been answered.
-	doneTimeout = 5 * time.Second
-)
 
 // need is something that nobody has answered yet.
 type need struct {
@@ -142,14 +117,41 @@ func (q *responses) deadline() time.Time {
 	return at
 }
 
-// stallsBy is when to give up on the active response: its end may never be told, and the answer to its tools waits for
-// it.
-func (q *responses) stallsBy() time.Time {
-	r := q.byID[q.active]
-	if r == nil || r.tools == 0 || r.open > 0 || slices.ContainsFunc(r.messages, (*message).open) {
-		return q.activeBy
+// began takes response.created. It reports whether somebody wants to hear the response.
+func (q *responses) began(made *realtime.Response) (wanted bool) {
+	id := made.ID
+	r := q.byID[id]
+	if r != nil && (r.created || r.done) {
+		return false
 	}
-	return q.activeBy.Add(doneTimeout - responseTimeout)
+	if r == nil {
+		r = q.newResponse(id, made)
+	}
+	r.created = true
+	q.active, q.activeBy = id, q.now.Add(responseTimeout)
+	q.replyTill, q.blockedTill, q.saidBy = time.Time{}, time.Time{}, time.Time{}
+	asked := q.create != nil || !r.free // otherwise it says what was written before
+	// This response answers the needs that the upstream has, including those sent before our own
+	// request for it. A client's request is for a response that comes after it: this one.
+	q.last, q.create = q.create, nil
+	if q.last != nil && q.last.unwanted {
+		q.up.cancel(id)
+	}
+	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
+		return q.last.has(n) || asked && (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
+	})
+	return q.last == nil || !q.last.unwanted && !q.last.filler
+}
+
+// unannounced treats a response that ended before it was announced, as an interruption can make it, as the reply to our
+// request. If the upstream refuses the request after all, that response has answered nothing.
+func (q *responses) unannounced() {
+	if q.create == nil {
+		return
+	}
+	q.last, q.create = q.create, nil
+	q.last.assumed = true
+	q.needs = slices.DeleteFunc(q.needs, q.last.has)
 }
 
 func (q *responses) onTime() {
@@ -407,15 +409,6 @@ func (q *responses) settled(onItsWay bool) {
 			t.repliedAt = q.now
 		}
 	}
-}
-
-// justEnded reports whether a client may not have read yet that the last answer has ended.
-func (q *responses) justEnded(t *told) bool {
-	last, r := t.At, q.byID[q.newest]
-	if r != nil && r.record.FinishedAt != nil && r.record.FinishedAt.After(last) {
-		last = *r.record.FinishedAt
-	}
-	return !last.IsZero() && q.now.Before(last.Add(clientCreateWait))
 }
 
 // tellEmpty answers a client's response.create with a response that has nothing: the answer was there before. OpenAI's
