@@ -39,9 +39,6 @@ type Identity struct {
 // IsServer reports whether the client presented one of the operator's tokens.
 func (i Identity) IsServer() bool { return i.static }
 
-// Relayed returns the identity of a client of that owner whose socket another process relays.
-func Relayed(owner string, server bool) Identity { return Identity{Owner: owner, static: server} }
-
 // IsProgram reports whether the client presented one of the operator's tokens or a JWT: it is an
 // application's server and not a page.
 func (i Identity) IsProgram() bool { return i.program }
