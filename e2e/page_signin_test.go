@@ -99,5 +99,5 @@ func TestPageSignsInFromACard(t *testing.T) {
 	}
 	p.do(t, "choose German", chromedp.Evaluate[chromedp.Void]("localStorage.setItem('voicebridge-language', 'de'), undefined"))
 	p.reload(t)
-	p.until(t, "the card after a reload", done+"?.startsWith('Sie sind bei post angemeldet.')")
+	p.until(t, "the card after a reload, as it is once signed out", failed+"?.innerText.includes('Sie müssen sich zuerst bei post anmelden.')")
 }
