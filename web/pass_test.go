@@ -1,8 +1,10 @@
 package web
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -227,4 +229,41 @@ func TestHangUpCallOfADeadProcess(t *testing.T) {
 		t.Errorf("Call() = %+v, %v", c, err)
 	}
 	wantStatus(t, b.do(t, "POST", path, "", alice), 404)
+}
+
+// TestAskedByAProcess has a process erase an owner and take a thread over, of whom another one has the call: it asks that
+// one to end the call and to erase what it has.
+func TestAskedByAProcess(t *testing.T) {
+	t.Parallel()
+	var erased []string
+	b := setup(t, func(c *Config) {
+		tokens(c)
+		c.EraseHere = func(_ context.Context, owner string) error { erased = append(erased, owner); return nil }
+	})
+	cfg, _ := scriptedChat()
+	other := b.otherProcess(t, cfg)
+	live := func(id string) records.Call {
+		key := b.thread(t, "alice")
+		b.calls.mu.Lock()
+		defer b.calls.mu.Unlock()
+		b.calls.live["alice/"+key.Thread] = id
+		must(t, b.db.Records.SaveCall(t.Context(), key, records.Call{ID: id}))
+		call, err := b.db.Records.Call(t.Context(), "alice", id)
+		must(t, err)
+		return call
+	}
+	taken := live("call-1")
+	must(t, other.GiveUp(t.Context(), taken, false)) // it does not wait for its client
+	must(t, other.GiveUp(t.Context(), taken, true))
+	if err := other.GiveUp(t.Context(), taken, true); !errors.Is(err, persistence.ErrNotFound) {
+		t.Errorf("a call that is over: %v", err)
+	}
+	live("call-2")
+	wantStatus(t, other.do(t, "DELETE", "/api/me", "", as("alice-token-of-tests")), 204)
+	if diff := cmp.Diff([]string{"call-1", "call-2"}, b.calls.hungUp); diff != "" {
+		t.Errorf("calls that were ended (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"alice"}, erased); diff != "" {
+		t.Errorf("erased (-want +got):\n%s", diff)
+	}
 }
