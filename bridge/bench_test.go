@@ -54,10 +54,13 @@ type bench struct {
 	http    *http.Client
 	address string
 
-	over    pair
-	door    *http.Client // reaches doorAt, where callers over WebSocket come in
-	doorAt  string
-	sockets sync.Map // that wait there, by path
+	over pair
+	// simulated is how the simulator is set, and cascades are the sessions of a cascade.
+	simulated simulator.Config
+	cascades  []*recorder
+	door      *http.Client // reaches doorAt, where callers over WebSocket come in
+	doorAt    string
+	sockets   sync.Map // that wait there, by path
 
 	mu    sync.Mutex
 	ends  []bridge.EndReason
@@ -108,7 +111,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		cfg.simulator.Pace = simulator.Pace{Think: 20 * time.Millisecond, Step: 5 * time.Millisecond, Transcript: 30 * time.Millisecond}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
-	b := &bench{t: t, ctx: ctx, store: store, over: cfg.over}
+	b := &bench{t: t, ctx: ctx, store: store, over: cfg.over, simulated: cfg.simulator}
 	net := newNetwork(t, cfg.real)
 	b.offers, cfg.simulator.Answer = net.offer, net.simulated
 	var err error
@@ -565,7 +568,12 @@ type upstream interface {
 // upstream waits for the n-th session.
 func (b *bench) upstream(n int) upstream {
 	b.t.Helper()
-	if b.over.upstream != duplex {
+	switch b.over.upstream {
+	case cascade:
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.cascades[n-1]
+	case webRTC, webSocket:
 		return b.session(n)
 	}
 	testkit.Eventually(b.t, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })

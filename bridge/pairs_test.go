@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +21,8 @@ import (
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/served"
+	"voicebridge/realtime/simulator"
 	"voicebridge/realtime/ws"
 	"voicebridge/realtime/wsserver"
 )
@@ -30,10 +33,13 @@ type transport int
 const (
 	webRTC transport = iota
 	webSocket
-	duplex // of an upstream: GPT-Live, over WebRTC
+	duplex  // of an upstream: GPT-Live, over WebRTC
+	cascade // of an upstream: a session in this process
 )
 
-func (t transport) String() string { return [...]string{"WebRTC", "WebSocket", "GPT-Live"}[t] }
+func (t transport) String() string {
+	return [...]string{"WebRTC", "WebSocket", "GPT-Live", "cascade"}[t]
+}
 
 // pair is the transports of both sides of a call.
 type pair struct{ client, upstream transport }
@@ -72,9 +78,57 @@ func each(t *testing.T, test func(t *testing.T, p pair), pairs []pair) {
 	}
 }
 
+// TestCascade makes calls over sessions of this process.
+func TestCascade(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T, pair){
+		"call":          func(t *testing.T, p pair) { testCall(t, sqlite(t), p) },
+		"interruption":  testBargeIn,
+		"client's tool": testClientTool,
+		"forget":        testInterruptAndForget,
+	} {
+		t.Run(name, func(t *testing.T) { each(t, test, pairsOf(cascade)) })
+	}
+}
+
+// recorder keeps what a session of a cascade was sent.
+type recorder struct {
+	mu       sync.Mutex
+	received []simulator.Record
+}
+
+func (r *recorder) Received() []simulator.Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.received)
+}
+
+// play returns what makes a session of a cascade: the simulator's script, and a recorder.
+func (b *bench) play() served.Config {
+	r := &recorder{}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cascades = append(b.cascades, r)
+	cfg := simulator.Play(b.simulated)
+	cfg.Oddities = func(e realtime.Event, handle func() *realtime.Error) *realtime.Error {
+		refusal, got := handle(), simulator.Record{At: time.Now(), Event: e}
+		if refusal != nil {
+			got.Refused = refusal.Code
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.received = append(r.received, got)
+		return refusal
+	}
+	return cfg
+}
+
 // driver returns a driver for the simulator.
 func (b *bench) driver(over transport, name string) bridge.Upstream {
-	if over == webSocket {
+	switch over {
+	case cascade:
+		return bridge.NewCascade(name, b.play)
+	case webSocket:
 		profile, _ := ws.Find("realtime")
 		return bridge.NewWebSocket(name, &ws.Client{
 			Profile: profile, URL: b.address + "/v1/realtime", Model: "gpt-realtime-2.1", HTTP: b.http,

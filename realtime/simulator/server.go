@@ -287,17 +287,28 @@ func newSession(cfg *Config, v *voice, set *served.Settings, faults Faults, inEv
 	s := &Session{id: newID("rtc_"), began: time.Now(), faults: faults, done: make(chan struct{})}
 	s.log = cfg.Logger.With("call_id", s.id)
 	s.early.Store(-1)
+	played := play(cfg, v, faults)
+	played.Settings, played.Oddities, played.InEvents, played.Logger = set, s.handle, inEvents, s.log
+	var err error
+	s.Session, err = served.New(played)
+	return s, err
+}
+
+// Play returns what makes a session whose mind, ear and mouth are those of the Script, without settings and faults.
+func Play(cfg Config) served.Config {
+	cfg.defaults()
+	return play(&cfg, loadVoice(), Faults{})
+}
+
+func play(cfg *Config, v *voice, faults Faults) served.Config {
 	a := &actor{
 		voice: v, script: cfg.Script, pace: cfg.Pace, faults: faults,
 		heard: make(map[string]*Reply), follow: make(map[string]*Reply), says: make(map[string]string),
 	}
-	var err error
-	s.Session, err = served.New(served.Config{
-		Settings: set, Mind: a, Ear: a, Mouth: a, Oddities: s.handle, Logprobs: logprobs,
-		MaxDuration: cfg.MaxDuration,
-		InEvents:    inEvents, Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: s.log,
-	})
-	return s, err
+	return served.Config{
+		Mind: a, Ear: a, Mouth: a, Logprobs: logprobs, MaxDuration: cfg.MaxDuration,
+		Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: cfg.Logger,
+	}
 }
 
 // setFaults sets the faults of future calls; calls 0 means all of them.
