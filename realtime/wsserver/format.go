@@ -2,7 +2,6 @@ package wsserver
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"voicebridge/realtime"
@@ -82,37 +81,6 @@ func withFormats(ev realtime.Event, in, out media.Format) []byte {
 	tree := realtime.Tree(ev.Raw)
 	for i, path := range paths {
 		realtime.Put(tree, name+"."+path, nameOf(wanted[i]))
-	}
-	return realtime.Encode(tree)
-}
-
-// asCut returns an event about the end of an answer whose sound was cut off: the items whose ends wait are incomplete,
-// and without their words, since nobody knows here which of them were heard. cancelled means that the client has
-// cancelled the response.
-func asCut(data []byte, ends []end, cancelled bool) []byte {
-	tree := realtime.Tree(data)
-	items := []any{tree["item"]}
-	if response, ok := tree["response"].(map[string]any); ok {
-		items, _ = response["output"].([]any)
-		if cancelled {
-			response["status"] = realtime.ResponseCancelled
-			response["status_details"] = map[string]string{
-				"type": realtime.ResponseCancelled, "reason": "client_cancelled",
-			}
-		}
-	}
-	for _, i := range items {
-		item, _ := i.(map[string]any)
-		if !slices.ContainsFunc(ends, func(e end) bool { return e.item != "" && e.item == item["id"] }) {
-			continue
-		}
-		item["status"] = realtime.ResponseIncomplete
-		content, _ := item["content"].([]any)
-		for _, c := range content {
-			if part, ok := c.(map[string]any); ok {
-				delete(part, "transcript")
-			}
-		}
 	}
 	return realtime.Encode(tree)
 }
