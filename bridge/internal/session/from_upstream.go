@@ -343,8 +343,7 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	}
 	s.tools.refuseEarly()
 	s.answers.over(r)
-	_, onItsWay := s.tools.onItsWay()
-	s.answers.settled(onItsWay)
+	s.tools.settle()
 	s.playback.closeMessages(r, done)
 	s.answers.close(r, done)
 	s.answers.handOn(r)

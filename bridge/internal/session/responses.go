@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,9 +78,12 @@ func (q *responses) greet(connected bool) {
 
 // say has the model say a text as it is, unless there is something to answer.
 func (q *responses) say(text string) {
-	q.need(need{id: greetingID, acked: true, response: map[string]json.RawMessage{
-		"instructions": encode(greetingPrefix + "\n\n" + text), "tool_choice": encode("none"),
-	}})
+	q.need(need{id: greetingID, acked: true, response: says(greetingPrefix + "\n\n" + text)})
+}
+
+// says are the fields of a response that follows instructions and calls no tools.
+func says(instructions string) map[string]json.RawMessage {
+	return map[string]json.RawMessage{"instructions": encode(instructions), "tool_choice": encode("none")}
 }
 
 // notAgain withdraws the request for an answer that was cut off: the client has stopped it.
@@ -242,41 +246,39 @@ func (q *responses) askForAnswer() {
 	if alone {
 		asked = asked[i : i+1] // it is said before anything is answered
 	}
-	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(q.FirstWord / maxTries), needs: asked, alone: alone}
-	if slices.ContainsFunc(asked, func(n need) bool { return n.tries > 0 }) {
-		q.up.wordBy = until(q.up.wordBy, q.create.by)
-	}
-	response := map[string]any{}
+	response := make(map[string]json.RawMessage)
 	for _, n := range asked {
 		if n.id == greetingID && len(asked) > 1 {
 			continue // there is something to answer
 		}
-		for name, value := range n.response {
-			response[name] = value
-		}
+		maps.Copy(response, n.response)
 	}
 	if spent {
-		response["tool_choice"] = "none"
+		response["tool_choice"] = encode("none")
 	}
+	q.request(creation{needs: asked, alone: alone}, response)
+	if slices.ContainsFunc(asked, func(n need) bool { return n.tries > 0 }) {
+		q.up.wordBy = until(q.up.wordBy, q.create.by)
+	}
+}
+
+// request sends a response.create, with fields for the response if the upstream takes any.
+func (q *responses) request(c creation, response map[string]json.RawMessage) {
+	c.eventID, c.by = q.up.eventID(sentEvent{kind: sentCreate}), q.now.Add(q.FirstWord/maxTries)
+	q.create = &c
 	if len(response) == 0 || !q.up.can.ResponseSettings {
-		q.up.send(realtime.ResponseCreate(id))
+		q.up.send(realtime.ResponseCreate(c.eventID))
 		return
 	}
-	q.up.send(encode(map[string]any{"type": realtime.TypeResponseCreate, "event_id": id, "response": response}))
+	q.up.send(encode(map[string]any{
+		"type": realtime.TypeResponseCreate, "event_id": c.eventID, "response": response,
+	}))
 }
 
 // sayFiller makes the voice say that a tool is still running.
 func (q *responses) sayFiller() {
-	id := q.up.eventID(sentEvent{kind: sentCreate})
-	q.create = &creation{eventID: id, by: q.now.Add(q.FirstWord / maxTries), filler: true}
-	q.up.send(encode(map[string]any{
-		"type": realtime.TypeResponseCreate, "event_id": id,
-		"response": map[string]any{
-			"instructions": "Say in one short sentence that you are still working on it. Do not say anything else.",
-			"tool_choice":  "none",
-		},
-	}))
+	const filler = "Say in one short sentence that you are still working on it. Do not say anything else."
+	q.request(creation{filler: true}, says(filler))
 }
 
 // stop gives up all needs, even those whose request may still be refused, and ends the answer that is being made.
@@ -365,8 +367,8 @@ func (q *responses) createRefused(eventID string, e *realtime.Error) {
 	}
 }
 
-// clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. onItsWay is as
-// for settled, and batch the response whose tools those are.
+// clientWantsAnswer takes a client's response.create, with its event_id and its fields for the response. batch and
+// onItsWay are as from the tools.
 func (q *responses) clientWantsAnswer(
 	eventID string, fields map[string]json.RawMessage, batch *response, onItsWay bool,
 ) {
@@ -398,16 +400,6 @@ func (q *responses) clientWantsAnswer(
 	}
 	if len(fields) > 0 {
 		q.needs[i].response = fields
-	}
-}
-
-// settled notes that the answer is there that a client's response.create is still to ask for. onItsWay means that a
-// client's answer has not yet left its tool.
-func (q *responses) settled(onItsWay bool) {
-	for _, t := range q.clients {
-		if t.repliedAt.IsZero() && q.answeredAll() && !onItsWay {
-			t.repliedAt = q.now
-		}
 	}
 }
 

@@ -20,7 +20,7 @@ type told struct {
 	typed string
 	// mayAsk means that the client has answered a tool call: its next response.create asks for what the bridge does by
 	// itself. It may come even after the answer, which was there at repliedAt. Tools write both, a new question clears
-	// mayAsk, responses write repliedAt and read both.
+	// mayAsk, and responses read them.
 	mayAsk    bool
 	repliedAt time.Time
 }

@@ -310,8 +310,19 @@ func (t *tools) clientOutput(a clientAnswer) {
 			t.do(DeliverTool{CallID: callID, Output: output})
 		}
 	}
-	_, onItsWay := t.onItsWay()
-	t.answers.settled(onItsWay)
+	t.settle()
+}
+
+// settle notes whether the answer is there that a client's response.create is still to ask for.
+func (t *tools) settle() {
+	if _, onItsWay := t.onItsWay(); onItsWay || !t.answers.answeredAll() {
+		return
+	}
+	for _, c := range t.clients {
+		if c.repliedAt.IsZero() {
+			c.repliedAt = t.now
+		}
+	}
 }
 
 // handOver takes a call that an application's server had before this call, or its output: the model is told of both,
