@@ -18,6 +18,7 @@ type generated struct {
 	transcript *transcript
 	turn       turn
 
+	// Responses write these, and all parts of the call read them.
 	byID   map[string]*response
 	newest string // id of the latest response
 	active string // id of the conversation's response that is being generated
@@ -27,6 +28,7 @@ type generated struct {
 	blockedTill time.Time
 	// saidBy is until when an answer that was written is expected to be said.
 	saidBy time.Time
+	// Speech and texts write these, the next response reads them.
 	// asked is when the user's turn ended that is waiting for an answer.
 	asked time.Time
 	// committed is when the upstream committed that turn; zero for a typed one.

@@ -19,21 +19,23 @@ import (
 type responses struct {
 	*generated
 
+	// Only responses write these; a new session reads them, and what may be forgotten.
 	needs  []need
 	create *creation // our response.create that has no reply yet
 	last   *creation // the previous one, whose refusal may still come
+	// Speech writes these, until they are due.
 	// replyTill is set while the upstream is about to answer an utterance by itself.
 	replyTill time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
-	// questionLost means that some of what the caller said is lost with the session that has heard it.
+	// questionLost means that some of what the caller said is lost with the session that has heard it: switching says so.
 	questionLost bool
 	// greeted means that the greeting was asked for, or is no longer due.
 	greeted bool
-	// rounds counts the responses with tool calls since the user's last words.
+	// rounds counts the responses with tool calls since the user's last words: tools count, texts and speech begin anew.
 	rounds int
 	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
-	// response: with settings of its own, and names by which it finds it. Zero if it is not.
+	// response: with settings of its own, and names by which it finds it. Zero if it is not. Tools write it.
 	serverAsksBy time.Time
 }
 
