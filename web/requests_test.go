@@ -279,10 +279,11 @@ func (s *requests) one(t *testing.T, b *bundle, headers []string, method, target
 		with = append(with, header(pair[0], pair[1]))
 	}
 	r := b.do(t, method, target, body, with...)
-	line := fmt.Sprintf("\t%d", r.StatusCode)
+	var line strings.Builder
+	line.WriteString(fmt.Sprintf("\t%d", r.StatusCode))
 	for _, name := range answerHeaders {
 		if value := r.Header.Get(name); value != "" && value != "application/json" {
-			line += fmt.Sprintf(" %s=%s", name, value)
+			line.WriteString(fmt.Sprintf(" %s=%s", name, value))
 		}
 	}
 	text := strings.TrimSuffix(r.body, "\n")
@@ -291,10 +292,10 @@ func (s *requests) one(t *testing.T, b *bundle, headers []string, method, target
 	}
 	for l := range strings.Lines(text) {
 		if l = strings.TrimSuffix(l, "\n"); l != "" && !strings.HasPrefix(l, ":") { // a stream is kept alive by comments
-			line += "\n\t" + l
+			line.WriteString("\n\t" + l)
 		}
 	}
-	return s.mask(line) + "\n"
+	return s.mask(line.String()) + "\n"
 }
 
 // mask replaces what varies, and ids and secrets by their numbers.
