@@ -54,6 +54,13 @@ func Receive[T any](t testing.TB, what string, ch <-chan T) (value T, ok bool) {
 	}
 }
 
+// Take is Receive for a channel that may be closed: what it returns then is the zero value.
+func Take[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	value, _ := Receive(t, what, ch)
+	return value
+}
+
 // Eventually waits until ok returns true. It ends the test when it does not in time: what names it.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
