@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 // module is the import path of this module's root.
@@ -399,9 +399,7 @@ func TestArrowsFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.wants, tt.c.check(tt.pkgs)); diff != "" {
-				t.Errorf("breaches (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, tt.c.check(tt.pkgs), tt.wants, "breaches")
 		})
 	}
 }

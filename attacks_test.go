@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // attacks are what a stranger, a user, a tool or an upstream could try beyond web's table
@@ -105,17 +107,13 @@ func testsIn(t *testing.T, folder string) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	entries, err := os.ReadDir(filepath.FromSlash(folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), "_test.go") {
 			continue
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, e.Name()), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, d := range file.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil {
 				names[f.Name.Name] = true

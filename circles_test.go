@@ -20,6 +20,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"voicebridge/internal/testkit"
 )
 
 // upwards limits the arrows between a package's files that point back up, for all packages
@@ -48,9 +50,7 @@ func listExports(t *testing.T, rooms []string) []listed {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("list packages: %v", err)
-	}
+	testkit.Must(t, err)
 	var all []listed
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
@@ -72,9 +72,7 @@ func fileArrows(t *testing.T, p listed, exports map[string]string) []arrow {
 	generated := map[string]bool{}
 	for _, name := range p.GoFiles {
 		f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution|parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		files = append(files, f)
 		generated[name] = ast.IsGenerated(f)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 // notSettings are words in capitals with an underscore in the documents that are
@@ -244,9 +244,7 @@ func readTree(t *testing.T, files fs.FS) (tree, []document) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatalf("read the tree: %v", err)
-	}
+	testkit.Must(t, err)
 	facts.sources = sources.String()
 	return facts, docs
 }
@@ -315,9 +313,7 @@ func TestDocumentsFail(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.wants, facts.check(parse("D.md", tt.text))); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, facts.check(parse("D.md", tt.text)), tt.wants, "findings")
 		})
 	}
 }

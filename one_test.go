@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 // mechanisms are the rows of ARCHITECTURE.md's table "Of which there is one": what finds them in the tree. A capture is
@@ -46,9 +46,7 @@ func exported(name string) *regexp.Regexp {
 func TestOfWhichThereIsOne(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, section, _ := strings.Cut(string(text), "\n## Of which there is one\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	told := map[string][]string{}
@@ -87,14 +85,10 @@ func TestOfWhichThereIsOne(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for what := range maps.Keys(found) {
 		slices.Sort(found[what])
 		found[what] = slices.Compact(found[what])
 	}
-	if diff := cmp.Diff(told, found); diff != "" {
-		t.Errorf("the table and the tree differ (-table +tree):\n%s", diff)
-	}
+	testkit.Equal(t, found, told, "the table and the tree differ")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 )
 
 func TestFill(t *testing.T) {
@@ -17,12 +18,8 @@ func TestFill(t *testing.T) {
 		Variables: map[string]string{"shop": "ours", "city": "Bonn"}, Values: map[string]string{"city": "{{shop}}"},
 	}
 	got := a.Filled(now, "{{date}}")
-	if want := "It is Monday, 4 May 2026, 15:04 UTC. {{date}}? ours, {{shop}}, ! {{ {{a b}}"; got.Instructions != want {
-		t.Errorf("Filled() = %q, want %q", got.Instructions, want)
-	}
-	if want := "Hello {{date}} of {{shop}}"; got.Greeting != want {
-		t.Errorf("Filled() = %q, want %q", got.Greeting, want)
-	}
+	testkit.Equal(t, got.Instructions, "It is Monday, 4 May 2026, 15:04 UTC. {{date}}? ours, {{shop}}, ! {{ {{a b}}", "Filled()")
+	testkit.Equal(t, got.Greeting, "Hello {{date}} of {{shop}}", "Filled()")
 	if a.Variables["city"] != "Bonn" {
 		t.Error("Filled() has changed the assistant")
 	}

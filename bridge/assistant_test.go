@@ -2,7 +2,6 @@ package bridge_test
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,9 +108,7 @@ func testAssistantsOfCalls(t *testing.T) {
 	for _, row := range persistencetest.Rows(t, url, "SELECT assistant FROM call_summary") {
 		saved = append(saved, row[0])
 	}
-	if got := strings.Join(saved, ","); got != "desk,desk,plain," {
-		t.Errorf("call_summary has the assistants %s", got)
-	}
+	testkit.Equal(t, strings.Join(saved, ","), "desk,desk,plain,", "call_summary has the assistants")
 }
 
 // TestDeniedToolsOfClients has a client declare tools of which the server denies one, and the assistant another.
@@ -137,9 +134,7 @@ func testDeniedToolsOfClients(t *testing.T) {
 		for _, tool := range updated.Session.Tools {
 			got = append(got, tool.Name)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("with assistant %q the client has %q, want %q", id, got, want)
-		}
+		testkit.Equal(t, got, want, "with assistant %q the client", id)
 		b.hangUp(c)
 	}
 }
@@ -178,17 +173,13 @@ func testGreeting(t *testing.T) {
 	if want := "assistant voice completed: " + greeting + "\nuser text completed: Hello\n"; !strings.HasPrefix(script, want) {
 		t.Errorf("thread:\n%s\nwant\n%s", script, want)
 	}
-	if asked := b.requests(1); asked != 2 {
-		t.Errorf("%d answers were asked for, want the greeting and one", asked)
-	}
+	testkit.Equal(t, b.requests(1), 2, "answers were asked for, want the greeting and one")
 	again := b.dial(bridge.Start{Owner: owner, ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	again.say("And now?")
 	again.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(again)
-	if asked := b.requests(2); asked != 1 {
-		t.Errorf("%d answers were asked for in the second call, want one", asked)
-	}
+	testkit.Equal(t, b.requests(2), 1, "answers were asked for in the second call")
 }
 
 // requests counts how often the n-th session was asked for an answer.
@@ -213,9 +204,7 @@ func TestLimitsOfAssistants(t *testing.T) {
 		{false, 10, nil, 10}, {false, 10, minutes(5), 5}, {false, 10, minutes(20), 10}, {false, 10, minutes(0), 10}, {false, 0, minutes(20), 20}, {false, 0, minutes(0), 0},
 		{true, 10, minutes(20), 20}, {true, 10, minutes(0), 0}, {true, 10, nil, 10},
 	} {
-		if got := bridge.Narrowed(c.fixed, c.server, c.own, 1); got != c.want {
-			t.Errorf("narrowed(%+v) = %v", c, got)
-		}
+		testkit.Equal(t, bridge.Narrowed(c.fixed, c.server, c.own, 1), c.want, "narrowed(%+v)", c)
 	}
 }
 
@@ -234,9 +223,7 @@ func TestRoutesOfAssistants(t *testing.T) {
 	} {
 		a, err := assistant.Parse([]byte(text))
 		testkit.Must(t, err)
-		if got := bridge.RoutesWith(cfg, a); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		testkit.Equal(t, bridge.RoutesWith(cfg, a), want, "%s", text)
 	}
 	if cfg.Upstreams[0].Voice != "va" {
 		t.Error("the server's upstreams have changed")
@@ -284,7 +271,5 @@ func testAnnouncement(t *testing.T) {
 	plain.say("And now?")
 	plain.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(plain)
-	if asked := b.requests(3); asked != 1 {
-		t.Errorf("%d answers were asked for in a call that is not recorded", asked)
-	}
+	testkit.Equal(t, b.requests(3), 1, "answers were asked for in a call that is not recorded")
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -126,9 +127,7 @@ func TestEveryToolCallIsRecorded(t *testing.T) {
 		log := &auditLog{rows: map[string]thread.ToolCall{}}
 		b := newBubble(t, func(b *bubble) {
 			for _, tool := range auditTools() {
-				if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorMCP, Server: "box"}))
 			}
 			b.database, b.call.thread = log, log
 		})
@@ -198,15 +197,11 @@ func TestEveryToolCallIsRecorded(t *testing.T) {
 				t.Errorf("%s: the model was answered %d times", id, outputs)
 			}
 		}
-		if n := len(log.rows); n != 15 {
-			t.Errorf("%d rows", n)
-		}
+		testkit.Equal(t, len(log.rows), 15, "rows")
 		if want := `{"api_key":"[masked]","body":"{\"password\":\"[masked]\"}","n":1}`; log.rows["good"].Input != want || !strings.Contains(log.rows["good"].Output, `"api_key":"[masked]"`) {
 			t.Errorf("row %+v", log.rows["good"])
 		}
-		if want := `{"token":"[masked]","n":`; log.rows["malformed"].Input != want {
-			t.Errorf("row %+v", log.rows["malformed"])
-		}
+		testkit.Equal(t, log.rows["malformed"].Input, `{"token":"[masked]","n":`, "row %+v", log.rows["malformed"])
 		b.wantNoSecret(log)
 	})
 }

@@ -90,9 +90,7 @@ func testAnswerAtOnce(t *testing.T, store *persistence.Store) {
 	checkUpstream(t, b.session(2), nil)
 	checkHidden(t, c)
 	want := "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s", got)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
@@ -156,17 +154,13 @@ func TestRefusedLate(t *testing.T) {
 					b.hangUp(c)
 					call, err := b.store.Records.Call(b.ctx, owner, c.CallID)
 					testkit.Must(t, err)
-					if call.Upstream != tt.upstream {
-						t.Errorf("the call's upstream is %q", call.Upstream)
-					}
+					testkit.Equal(t, call.Upstream, tt.upstream, "the call's upstream")
 					return
 				}
 				if ev := c.next(realtime.TypeError); ev.Error.Code != tt.code || ev.Error.Type != "upstream_error" || ev.Error.Message == "" {
 					t.Errorf("the browser got %s", ev.Raw)
 				}
-				if got := c.ended(); got != tt.reason {
-					t.Errorf("ended because of %s", got)
-				}
+				testkit.Equal(t, c.ended(), tt.reason, "ended because")
 				// The next call waits, because the upstream is not known to take calls any more.
 				if _, err := b.try(bridge.Start{ThreadID: c.ThreadID}); !isCode(err, bridge.CodeUpstreamRefused) {
 					t.Errorf("the next Start() = %v", err)
@@ -193,16 +187,14 @@ func testHangUpBeforeUpstream(t *testing.T) {
 	b := newBench(t, sqlite(t), benchConfig{bridge: atOnce(), asked: h.see})
 	b.reach()
 	c := b.dial(bridge.Start{})
-	<-h.asked
+	testkit.Take(t, "a request", h.asked)
 	b.hangUp(c)
 	next := b.dial(bridge.Start{ThreadID: c.ThreadID})
-	<-h.asked
+	testkit.Take(t, "a request", h.asked)
 	h.release <- struct{}{}
-	<-b.session(2).Done()
+	testkit.Take(t, "the end of b.session(2)", b.session(2).Done())
 	b.stop()
-	if got := next.ended(); got != bridge.EndShutdown {
-		t.Errorf("ended because of %s", got)
-	}
+	testkit.Equal(t, next.ended(), bridge.EndShutdown, "ended because")
 	close(h.release)
 	for _, call := range []*browser{c, next} {
 		rec, err := b.store.Records.Call(b.ctx, owner, call.CallID)
@@ -211,7 +203,5 @@ func testHangUpBeforeUpstream(t *testing.T) {
 			t.Errorf("saved call: %+v", rec)
 		}
 	}
-	if n := b.calls.Count(); n != 0 {
-		t.Errorf("%d calls live", n)
-	}
+	testkit.Equal(t, b.calls.Count(), 0, "calls live")
 }

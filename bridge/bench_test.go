@@ -337,9 +337,7 @@ func (c *browser) leave() {
 func (b *bench) dial(start bridge.Start) *browser {
 	b.t.Helper()
 	c, err := b.try(start)
-	if err != nil {
-		b.t.Fatalf("start call: %v", err)
-	}
+	testkit.Must(b.t, err)
 	return c
 }
 
@@ -376,9 +374,7 @@ func (c *browser) accept(started bridge.Started, answer string) {
 // send sends an event.
 func (c *browser) send(format string, args ...any) {
 	c.t.Helper()
-	if err := c.line.Send(c.b.ctx, fmt.Appendf(nil, format, args...)); err != nil {
-		c.t.Fatalf("send: %v", err)
-	}
+	testkit.Must(c.t, c.line.Send(c.b.ctx, fmt.Appendf(nil, format, args...)))
 }
 
 // say types a text and asks for an answer.

@@ -605,14 +605,14 @@ func testShutdownDuringSetUp(t *testing.T) {
 		_, err := b.calls.Start(b.ctx, bridge.Start{Owner: owner, Offer: offer})
 		failed <- err
 	}()
-	<-begun
+	testkit.Take(t, "the beginning", begun)
 	b.stop()
 	if sessions := b.sim.Sessions(); len(sessions) != 1 {
 		t.Errorf("Run has ended before the set-up, with %d sessions", len(sessions))
 	} else {
-		<-sessions[0].Done()
+		testkit.Take(t, "the end of the session", sessions[0].Done())
 	}
-	if err := <-failed; !isCode(err, bridge.CodeShuttingDown) {
+	if err := testkit.Take(t, "the failure", failed); !isCode(err, bridge.CodeShuttingDown) {
 		t.Errorf("Start() = %v", err)
 	}
 	if threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{}); err != nil || len(threads) != 0 {

@@ -7,10 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -35,20 +34,12 @@ func TestCount(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
 	fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-	if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
-		t.Fatal(err)
-	}
-	if n := calls.Count(); n != 0 {
-		t.Errorf("%d calls while one is set up", n)
-	}
+	testkit.Must(t, calls.reserve(t.Context(), fresh, Start{}))
+	testkit.Equal(t, calls.Count(), 0, "calls while one is set up")
 	calls.byID[fresh.id] = fresh
-	if n := calls.Count(); n != 1 {
-		t.Errorf("%d calls, want 1", n)
-	}
+	testkit.Equal(t, calls.Count(), 1, "calls")
 	calls.release(fresh)
-	if n := calls.Count(); n != 0 {
-		t.Errorf("%d calls after the end", n)
-	}
+	testkit.Equal(t, calls.Count(), 0, "calls after the end")
 }
 
 // TestEndIsSavedLater has the database away when a call ends: the thread is free, and the
@@ -82,9 +73,7 @@ func TestEndIsSavedLater(t *testing.T) {
 					close(calls.ending)
 				}
 				<-b.done
-				if got := <-ends; got != EndHangup {
-					t.Errorf("ended because of %s", got)
-				}
+				testkit.Equal(t, <-ends, EndHangup, "ended because")
 				if slices.Contains(b.recorder.lines, "saved end hangup") != tt.back {
 					t.Errorf("recorded: %q", b.recorder.lines)
 				}
@@ -119,9 +108,7 @@ func TestSaveEnd(t *testing.T) {
 			store.Away(false)
 			cancel()
 			<-written
-			if diff := cmp.Diff(want, store.Saved); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, store.Saved, want, "store.Saved")
 		})
 	}
 }
@@ -177,7 +164,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 				_, err := calls.say(t.Context(), key, in, nil)
 				said <- err
 			}()
-			<-fresh.inbox
+			testkit.Take(t, "an input", fresh.inbox)
 			calls.unsaved.pending = func() int { return 1 }
 			if isSaved {
 				calls.unsaved.keepEnd(key, records.Call{ID: fresh.id})
@@ -191,7 +178,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 				}
 				calls.unsaved.saved()
 			}
-			err := <-said
+			err := testkit.Take(t, "what was said", said)
 			if e, ok := errors.AsType[*Error](err); isSaved && err != nil || !isSaved && (!ok || e.Code != CodeNoCall) {
 				t.Errorf("say() = %v", err)
 			}

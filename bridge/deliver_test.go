@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
 	"voicebridge/realtime"
@@ -60,7 +61,5 @@ func testDeliver(t *testing.T) {
 		t.Errorf("Call() after the call = %q, %v", id, busy)
 	}
 	want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 }

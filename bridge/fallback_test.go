@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -69,9 +70,7 @@ func TestFallback(t *testing.T) {
 				},
 				Created: func(id string) error { used = append(used, id); return nil },
 				Use: func(u Upstream, r session.Route) {
-					if u.Name() != r.Name {
-						t.Errorf("%s is called %s", u.Name(), r.Name)
-					}
+					testkit.Equal(t, u.Name(), r.Name, "is called")
 					used = append(used, strings.Join([]string{r.Name, r.Model, r.Voice}, " "))
 				},
 			})
@@ -104,9 +103,7 @@ func TestFallback(t *testing.T) {
 			if !step.fails {
 				heard = []string{strings.TrimPrefix(used[len(used)-1], "id_"), "closed"}
 			}
-			if diff := cmp.Diff(heard, told); diff != "" {
-				t.Errorf("%s: what was handed on (-want +got):\n%s", step.name, diff)
-			}
+			testkit.Equal(t, told, heard, "%s: what was handed on", step.name)
 		}
 	})
 }

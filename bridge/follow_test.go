@@ -33,7 +33,7 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	answer := thread.Message{ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("About")}}
 	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
-	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.ClaimTurn("turn"); err != nil {
 			return err
 		}
@@ -42,21 +42,17 @@ func testTextTurnEnds(t *testing.T, p pair) {
 		}
 		_, err := w.AppendMessage(answer)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c := b.dial(bridge.Start{ThreadID: row.ID})
 	c.next("bridge.ready")
 	answer.Parts[0] = thread.TextPart("About eight metres.")
 	answer.Metadata.Status = thread.StatusCompleted
-	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if _, err := w.UpdateMessage(answer); err != nil {
 			return err
 		}
 		return w.Apply(persistence.PutTurn{ID: "turn"})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	b.heard(1, "eight metres")
 	c.say("What did I say before?")
 	c.next(realtime.TypeOutputBufferStopped)
@@ -72,9 +68,7 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	if p.upstream == duplex { // it and its backend are told what is typed
 		received = slices.Compact(received)
 	}
-	if got := strings.Join(received, ", "); got != "How tall, About, What did I" {
-		t.Errorf("the model received: %s", got)
-	}
+	testkit.Equal(t, strings.Join(received, ", "), "How tall, About, What did I", "the model received")
 	if all := b.messages(key); len(all) < 4 || all[1].ID != "answer" || all[2].Text() != "What did I say before?" {
 		t.Errorf("thread:\n%s", b.script(key))
 	}
@@ -99,15 +93,13 @@ func testEndOfTheLastCall(t *testing.T) {
 	testkit.Must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	call := records.Call{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
-	if err := b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.Records.SaveCall(call); err != nil {
 			return err
 		}
 		_, err := w.AppendMessage(callMessage("first", call.ID, "The first words."))
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	save = func() {
 		call.EndedAt, call.EndReason = new(time.Now()), string(bridge.EndHangup)
 		if _, err := persistencetest.Apply(b.ctx, b.store, key, []persistence.Change{
@@ -132,9 +124,7 @@ func testEndOfTheLastCall(t *testing.T) {
 			}
 		}
 	}
-	if got := strings.Join(received, ", "); got != "The first, The last, The next" {
-		t.Errorf("the model received: %s", got)
-	}
+	testkit.Equal(t, strings.Join(received, ", "), "The first, The last, The next", "the model received")
 	if all := b.messages(key); len(all) != 4 || all[1].ID != "last" {
 		t.Errorf("thread:\n%s", b.script(key))
 	}

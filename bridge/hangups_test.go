@@ -8,9 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -90,9 +89,7 @@ func TestHangUpRest(t *testing.T) {
 		up.fail(nil)
 		time.Sleep(hangUpEvery)
 		synctest.Wait()
-		if diff := cmp.Diff([]string{"call-9"}, left.done); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, left.done, []string{"call-9"}, "left.done")
 		cancel()
 		<-done
 	})

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"image"
 	"image/png"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -112,18 +111,12 @@ func testImages(t *testing.T, p pair) {
 	}
 	b.hangUp(c)
 	want := []string{"What is this? [image] (An image that cannot be shown.)", "[image]", "And this? [image]"}
-	if got := shown(t, b.session(1)); !slices.Equal(got, want) {
-		t.Errorf("the model was shown %q", got)
-	}
-	if got := b.imageCounts(c.key()); !slices.Equal(got, []int{2, 1, 1}) {
-		t.Errorf("images of the messages: %v\n%s", got, b.script(c.key()))
-	}
+	testkit.Equal(t, shown(t, b.session(1)), want, "the model was shown")
+	testkit.Equal(t, b.imageCounts(c.key()), []int{2, 1, 1}, "images of the messages: %s", b.script(c.key()))
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
-	if got := shown(t, b.session(2)); !slices.Equal(got, []string{"What is this? [image]", "[image]", "And this? [image]"}) {
-		t.Errorf("the next model was shown %q", got)
-	}
+	testkit.Equal(t, shown(t, b.session(2)), []string{"What is this? [image]", "[image]", "And this? [image]"}, "the next model was shown")
 }
 
 // TestImagesRefused has an upstream that accepts no images: it gets the text.
@@ -143,9 +136,7 @@ func testImagesRefused(t *testing.T) {
 	}
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
-	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"What is this? [image] (refused)", "What is this?"}) {
-		t.Errorf("the model was shown %q", got)
-	}
+	testkit.Equal(t, shown(t, b.session(1)), []string{"What is this? [image] (refused)", "What is this?"}, "the model was shown")
 	if got := b.messages(c.key()); len(b.imageCounts(c.key())) != 1 || got[0].Metadata.Status != thread.StatusCompleted || len(got) < 2 {
 		t.Errorf("thread:\n%s", b.script(c.key()))
 	}

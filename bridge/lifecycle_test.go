@@ -15,11 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge/internal/leg"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/persistence/spool"
@@ -211,9 +210,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b.database = b.thread
 	b.registry = toolkit.NewRegistry()
 	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelEntry{}} {
-		if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
 	b.client = clienttool.New(b.registry, clienttool.Config{})
 	c := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
@@ -248,9 +245,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 		change(b)
 	}
 	first, err := b.dialer.Dial(t.Context(), 1, nil, func(context.Context) ([]thread.Message, error) { return nil, nil }, "", func(records.Leg) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.dialer, c.first = &b.dialer, first
 	b.state = session.New(b.cfg, records.Call{ID: c.id, ThreadID: "thread-1"}, b.registry, time.Now())
 	ctx, stop := context.WithCancel(context.Background())
@@ -279,9 +274,7 @@ func (b *bubble) ready() {
 func (b *bubble) end(want EndReason) {
 	b.t.Helper()
 	<-b.done
-	if b.reason != want {
-		b.t.Errorf("ended because of %q, want %q", b.reason, want)
-	}
+	testkit.Equal(b.t, b.reason, want, "ended because")
 	if b.call.fromUser.IsOpen() {
 		b.t.Error("the caller is still heard")
 	}
@@ -296,9 +289,7 @@ func TestHangUpOrder(t *testing.T) {
 		b.end(EndHangup)
 		want := []string{"hang up", "close upstream", "close browser"}
 		got := slices.DeleteFunc(slices.Clone(b.recorder.lines), func(s string) bool { return s == "saved end hangup" })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, got, want, "got")
 		// The end is saved as soon as it is known, before the browser's leg is closed.
 		if i := slices.Index(b.recorder.lines, "saved end hangup"); i < 0 || i > slices.Index(b.recorder.lines, "close browser") {
 			t.Errorf("order of the end: %q", b.recorder.lines)
@@ -435,9 +426,7 @@ func TestToolsRunBesideTheLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := slowTool{release: make(chan struct{})}
 		b := newBubble(t, func(b *bubble) {
-			if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 		})
 		b.ready()
 		for i := range 8 {
@@ -473,9 +462,7 @@ func TestToolsEndWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := slowTool{release: make(chan struct{})}
 		b := newBubble(t, func(b *bubble) {
-			if err := b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 		})
 		b.ready()
 		b.upEvent(fmt.Sprintf(slowCall, 1))
@@ -505,9 +492,7 @@ func TestLossGrace(t *testing.T) {
 			time.Sleep(d) // virtual
 			return b.up.received.Load() - before
 		}
-		if n := packets(time.Second); n != 0 {
-			t.Errorf("%d packets before the call is ready", n)
-		}
+		testkit.Equal(t, packets(time.Second), 0, "packets before the call is ready")
 		b.ready()
 		state(session.Connected)
 		if n := packets(time.Second); n < 49 || n > 51 {
@@ -527,9 +512,7 @@ func TestLossGrace(t *testing.T) {
 		}
 		state(session.Failed)
 		lost := time.Now()
-		if n := packets(grace - time.Second); n != 0 {
-			t.Errorf("%d packets while the call waits again", n)
-		}
+		testkit.Equal(t, packets(grace-time.Second), 0, "packets while the call waits again")
 		b.end(EndBrowserLost)
 		if took := time.Since(lost); took < grace || took > grace+5*time.Second {
 			t.Errorf("the call waited %v", took)

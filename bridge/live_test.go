@@ -61,15 +61,11 @@ func testLiveCall(t *testing.T) {
 		"user text completed: Show me a chart\n" +
 		"assistant voice completed:  [tool-ask_agent output-available]\n" +
 		"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 	s := b.sim.LiveSessions()[0]
 	testkit.Eventually(b.t, "end of the session", s.Over)
 	for _, r := range s.Received() {
-		if r.Refused != "" {
-			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 	}
 	var kinds map[records.Kind]int
 	testkit.Eventually(b.t, "the session's record", func() bool {
@@ -88,16 +84,14 @@ func testLiveCall(t *testing.T) {
 	}
 	sessions := 0
 	for len(turns) > 0 {
-		turn := <-turns
+		turn := testkit.Take(t, "a turn", turns)
 		for _, r := range turn.Charges {
 			if r.Kind == records.KindSession {
 				sessions++
 			}
 		}
 	}
-	if sessions != 1 {
-		t.Errorf("%d sessions charged", sessions)
-	}
+	testkit.Equal(t, sessions, 1, "sessions charged")
 }
 
 // TestLiveOrphan has a session end that another process has left.
@@ -156,19 +150,17 @@ func testLiveDelegates(t *testing.T) {
 		})
 	}
 	heard("Forty two")
-	if q := <-asked; !strings.Contains(q, `"Can you show me the sales of this year as a chart?"`) {
+	if q := testkit.Take(t, "a request", asked); !strings.Contains(q, `"Can you show me the sales of this year as a chart?"`) {
 		t.Errorf("asked %s", q)
 	}
 	c.say("And twice that?")
 	heard("Forty two")
-	if q := <-asked; !strings.Contains(q, `"And twice that?"`) {
+	if q := testkit.Take(t, "a request", asked); !strings.Contains(q, `"And twice that?"`) {
 		t.Errorf("asked %s", q)
 	}
 	b.hangUp(c)
 	for _, r := range b.sim.LiveSessions()[0].Received() {
-		if r.Refused != "" {
-			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 	}
 }
 
@@ -261,15 +253,13 @@ func testLiveForgotten(t *testing.T) {
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	c.say("What is it?")
-	<-asked
+	testkit.Take(t, "a request", asked)
 	c.hear(150) // three seconds
 	close(answer)
 	c.wait("the answer", func(ev realtime.Event) bool {
 		return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), "Forty two")
 	})
-	if reason := c.ended(); reason != bridge.EndIdle {
-		t.Errorf("the call ended because of %s", reason)
-	}
+	testkit.Equal(t, c.ended(), bridge.EndIdle, "the call ended because")
 	testkit.Eventually(b.t, "the end of the session", b.sim.LiveSessions()[0].Over)
 }
 
@@ -347,7 +337,7 @@ func testLiveLateResult(t *testing.T) {
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
 	c.say("What is it?")
-	<-asked
+	testkit.Take(t, "a request", asked)
 	b.sim.LiveSessions()[0].Drop()
 	c.next("bridge.upstream.renewed")
 	close(answer)
@@ -357,14 +347,10 @@ func testLiveLateResult(t *testing.T) {
 	b.hangUp(c)
 	told := 0
 	for _, r := range b.sim.LiveSessions()[1].Received() {
-		if r.Refused != "" {
-			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 		if strings.Contains(string(r.Event.Raw), "Forty two") {
 			told++
 		}
 	}
-	if told != 1 {
-		t.Errorf("the next session was told %d times", told)
-	}
+	testkit.Equal(t, told, 1, "the next session was told times")
 }

@@ -35,9 +35,7 @@ func (b *bench) rejoin(old *browser) *browser {
 	}
 	c, offer := b.offer()
 	answer, err := b.calls.Reconnect(b.ctx, owner, old.CallID, offer)
-	if err != nil {
-		b.t.Fatalf("reconnect: %v", err)
-	}
+	testkit.Must(b.t, err)
 	c.accept(old.Started, answer)
 	return c
 }
@@ -84,9 +82,7 @@ func testReload(t *testing.T, p pair) {
 	if len(all) != messages || all[1].Metadata.Status != thread.StatusInterrupted || all[2].Role != thread.RoleAssistant {
 		t.Errorf("thread:\n%s", b.script(second.key()))
 	}
-	if n := len(b.sim.Sessions()) + len(b.sim.LiveSessions()); n != 1 {
-		t.Errorf("%d upstream sessions", n)
-	}
+	testkit.Equal(t, len(b.sim.Sessions())+len(b.sim.LiveSessions()), 1, "upstream sessions")
 }
 
 // TestHandOff moves a call to another browser while the first one is connected.
@@ -111,9 +107,7 @@ func testHandOff(t *testing.T) {
 		t.Errorf("a bad offer: %v", err)
 	}
 	second := b.rejoin(first)
-	if got := first.ended(); got != bridge.EndTakenOver {
-		t.Errorf("the first browser got %s", got)
-	}
+	testkit.Equal(t, first.ended(), bridge.EndTakenOver, "the first browser")
 	second.next("bridge.ready")
 	second.say("Hello")
 	second.next(realtime.TypeOutputBufferStopped)
@@ -177,11 +171,9 @@ func TestSessionComesFirst(t *testing.T) {
 		})
 		next := b.rejoin(c)
 		close(joined)
-		<-saving
+		testkit.Take(t, "the end of saving", saving)
 		next.next("bridge.ready")
-		if got := next.all()[0].Type; got != realtime.TypeSessionCreated {
-			t.Errorf("the browser got %s first", got)
-		}
+		testkit.Equal(t, next.all()[0].Type, realtime.TypeSessionCreated, "the browser got first")
 		c = next
 	}
 	b.hangUp(c)
@@ -208,9 +200,7 @@ func testWaitingCallYields(t *testing.T) {
 	if _, err := b.calls.Say(b.ctx, first.key(), textMessage("", "typed"), ""); !isCode(err, bridge.CodeNoCall) {
 		t.Errorf("Say() in a call without a browser = %v", err)
 	}
-	if n := b.calls.Count(); n != 0 {
-		t.Errorf("%d calls are left", n)
-	}
+	testkit.Equal(t, b.calls.Count(), 0, "calls are left")
 }
 
 // untilWaiting waits until the call has noticed that its browser is gone.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
@@ -88,9 +89,7 @@ func newRenewed(t *testing.T, v *voice) *renewed {
 		b.dialer.Upstream = v
 		b.database = r.fold
 		b.cfg.RenewBefore = 10 * time.Minute
-		if err := b.registry.Add(toolkit.Entry{Tool: pausing{}, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: pausing{}, Executor: toolkit.ExecutorApp}))
 	})
 	r.until("bridge.ready", 1)
 	return r
@@ -173,9 +172,7 @@ func (r *renewed) check() {
 			}
 		}
 	}
-	if !slices.Equal(users, r.typed) {
-		t.Errorf("the user said %d texts, the thread has %d in this order: %q", len(r.typed), len(users), users)
-	}
+	testkit.Equal(t, users, r.typed, "the user said %d texts, the thread has %d in this order", len(r.typed), len(users))
 	if last := r.typed[len(r.typed)-1]; answered[last] == 0 {
 		t.Errorf("the last text %q is not answered", last)
 	}
@@ -195,9 +192,7 @@ func (r *renewed) check() {
 	for _, breach := range slices.Concat(r.voice.breaches, r.fold.breaches) {
 		t.Error(breach)
 	}
-	if len(r.fold.legs) != len(r.voice.sessions) {
-		t.Errorf("%d upstream sessions, %d records", len(r.voice.sessions), len(r.fold.legs))
-	}
+	testkit.Equal(t, len(r.fold.legs), len(r.voice.sessions), "upstream sessions, records")
 	for gen, leg := range r.fold.legs {
 		if leg.HungUpAt == nil || leg.EndedAt == nil {
 			t.Errorf("upstream session %d: %+v", gen, leg)

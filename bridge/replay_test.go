@@ -15,9 +15,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -122,9 +121,7 @@ func TestReplayItems(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, replayItems(tt.in, 256<<10, counter())); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, replayItems(tt.in, 256<<10, counter()), tt.want, "replayItems(tt.in, 256<<10, counter())")
 		})
 	}
 }
@@ -151,9 +148,7 @@ func TestReplayable(t *testing.T) {
 	}) {
 		got = append(got, m.ID)
 	}
-	if diff := cmp.Diff([]string{"image", "tool", "words"}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, got, []string{"image", "tool", "words"}, "got")
 }
 
 // TestLastMessages reads past messages that were discarded.
@@ -206,9 +201,7 @@ func TestReplayItemsFit(t *testing.T) {
 		for _, letter := range []string{"a", "\"", "a\u2028", "é"} {
 			words := strings.Repeat(letter, size/len(letter))
 			input, err := json.Marshal(map[string]string{"code": words})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			items := replayItems([]thread.Message{
 				{Role: thread.RoleUser, Parts: []thread.Part{text(words), text(words)}},
 				{Role: thread.RoleAssistant, Parts: []thread.Part{{
@@ -241,9 +234,7 @@ func TestImagesFit(t *testing.T) {
 		noise.Pix[n] = uint8(rand.IntN(256))
 	}
 	var data bytes.Buffer
-	if err := png.Encode(&data, noise); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&data, noise))
 	part := `{"type":"input_image","image_url":"data:image/png;base64,` + base64.StdEncoding.EncodeToString(data.Bytes()) + `"}`
 	in := i.keep(session.BrowserEvent{Data: []byte(`{"type":"conversation.item.create","item":{"type":"message","role":"user","content":[` + part + `,` + part + `]}}`)})
 	if len(in.Images) != 2 || in.Images[0].URL == "" || in.Images[1].URL == "" || len(in.Images[0].URL)+len(in.Images[1].URL) > limit {
@@ -292,9 +283,7 @@ func checkItems(t *testing.T, seed uint64, items []realtime.Item) {
 				t.Errorf("seed %d: empty message", seed)
 			}
 			for _, c := range it.Content {
-				if want := map[bool]string{true: realtime.ContentOutputText, false: realtime.ContentInputText}[it.Role == "assistant"]; c.Type != want {
-					t.Errorf("seed %d: %s in a message of %s", seed, c.Type, it.Role)
-				}
+				testkit.Equal(t, c.Type, map[bool]string{true: realtime.ContentOutputText, false: realtime.ContentInputText}[it.Role == "assistant"], "seed %d: in a message of %s", seed, it.Role)
 			}
 		default:
 			t.Errorf("seed %d: item of type %q", seed, it.Type)

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge"
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
@@ -105,9 +103,7 @@ func (b *bench) saidOnce(c *browser, want ...string) {
 			b.t.Errorf("an answer is left as it was: %q", m.Text())
 		}
 	}
-	if diff := cmp.Diff(want, said); diff != "" {
-		b.t.Errorf("said (-want +got):\n%s", diff)
-	}
+	testkit.Equal(b.t, said, want, "said")
 }
 
 // TestSessionsInTime replaces sessions before they expire, between answers.
@@ -140,9 +136,7 @@ func testSessionsInTime(t *testing.T, p pair) {
 	b.hangUp(c)
 	b.saidOnce(c, "Hello", "What did I say before?", "Hello", "What did I say before?")
 	for _, m := range b.messages(c.key()) {
-		if m.Metadata.Status != thread.StatusCompleted {
-			t.Errorf("%s %s: %q", m.Role, m.Metadata.Status, m.Text())
-		}
+		testkit.Equal(t, m.Metadata.Status, thread.StatusCompleted, "%s: %q", m.Role, m.Text())
 	}
 }
 
@@ -170,9 +164,7 @@ func testBudgetOfRenewedSessions(t *testing.T, p pair) {
 	})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.budget.warning")
-	if reason := c.ended(); reason != bridge.EndBudget {
-		t.Errorf("ended because of %s", reason)
-	}
+	testkit.Equal(t, c.ended(), bridge.EndBudget, "ended because")
 }
 
 func testCallsBudget(t *testing.T, p pair) {
@@ -196,9 +188,7 @@ func testCallsBudget(t *testing.T, p pair) {
 	}
 	c.next(realtime.TypeOutputBufferStopped)
 	c.say("Hello for the last time")
-	if reason := c.ended(); reason != bridge.EndBudget {
-		t.Errorf("ended because of %s", reason)
-	}
+	testkit.Equal(t, c.ended(), bridge.EndBudget, "ended because")
 	b.stop() // the call is saved
 	b.saidOnce(c, "Hello", "Hello again", "Hello for the last time")
 }

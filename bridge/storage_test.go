@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -61,9 +62,7 @@ func TestSavedWhileSetUp(t *testing.T) {
 	t.Parallel()
 	calls, _ := bareCalls()
 	fresh := newCall("call-2", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-	if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, calls.reserve(t.Context(), fresh, Start{}))
 	calls.Saved(fresh.key, []thread.Message{{ID: "message-1"}})
 	calls.release(fresh)
 }

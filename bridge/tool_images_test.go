@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"testing"
 	"testing/synctest"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
@@ -58,10 +58,6 @@ func testImageOfATool(t *testing.T) {
 	c.next("bridge.tool.done")
 	c.played(2)
 	b.hangUp(c)
-	if got := shown(t, b.session(1)); !slices.Equal(got, []string{"Use a tool, please.", "(Images that s__look returned) [image]"}) {
-		t.Errorf("the model was shown %q", got)
-	}
-	if got := len(b.messages(c.key())); got != 3 {
-		t.Errorf("the thread has %d messages:\n%s", got, b.script(c.key()))
-	}
+	testkit.Equal(t, shown(t, b.session(1)), []string{"Use a tool, please.", "(Images that s__look returned) [image]"}, "the model was shown")
+	testkit.Equal(t, len(b.messages(c.key())), 3, "the thread has messages: %s", b.script(c.key()))
 }

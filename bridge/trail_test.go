@@ -94,9 +94,7 @@ func (s setUps) check(c *browser, physical bool) {
 	}
 	slices.Sort(steps)
 	slices.Sort(want)
-	if !slices.Equal(steps, want) {
-		c.t.Errorf("steps %s\nwant %s", strings.Join(steps, " "), strings.Join(want, " "))
-	}
+	testkit.Equal(c.t, steps, want, "steps %s want %s", strings.Join(steps, " "), strings.Join(want, " "))
 	select {
 	case again := <-s:
 		c.t.Errorf("it is reported again: %+v", again)

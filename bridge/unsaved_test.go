@@ -73,9 +73,7 @@ func testSlowDatabase(t *testing.T) {
 			received = append(received, item.Text())
 		}
 	}
-	if !slices.Equal(received, words) {
-		t.Errorf("the last model received %q", received)
-	}
+	testkit.Equal(t, received, words, "the last model received")
 	// Nothing counts as live or unsaved any more.
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
@@ -120,9 +118,7 @@ func testTypedAfterOutage(t *testing.T) {
 			got = append(got, m.Text())
 		}
 	}
-	if !slices.Equal(got, []string{"In the first call.", "Between the calls.", "In the second call."}) {
-		t.Errorf("thread:\n%s", b.script(c.key()))
-	}
+	testkit.Equal(t, got, []string{"In the first call.", "Between the calls.", "In the second call."}, "thread: %s", b.script(c.key()))
 }
 
 // TestRenewalWithoutDatabase has the upstream lose a session while the database takes no changes. The call goes on with
@@ -178,9 +174,7 @@ func testSlowDatabaseAtSetUp(t *testing.T) {
 	c.say("Good morning")
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
-	if got := len(b.messages(c.key())); got != 2 {
-		t.Errorf("%d messages:\n%s", got, b.script(c.key()))
-	}
+	testkit.Equal(t, len(b.messages(c.key())), 2, "messages: %s", b.script(c.key()))
 }
 
 // TestTextAfterSlowCall has a text turn wait for a thread whose last call waits for a slow

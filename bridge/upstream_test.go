@@ -62,9 +62,9 @@ func testLateSession(t *testing.T, ends bool) {
 		_, err := upstream.Dial(ctx, bridge.Dial{Later: func(work func(<-chan struct{})) { later <- work }})
 		failed <- err
 	}()
-	<-asked
+	testkit.Take(t, "a request", asked)
 	leave()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
+	if err := testkit.Take(t, "the failure", failed); !errors.Is(err, context.Canceled) {
 		t.Errorf("Dial() = %v", err)
 	}
 	ending, want := make(chan struct{}), "/realtime/calls/rtc_late/hangup"
@@ -75,15 +75,13 @@ func testLateSession(t *testing.T, ends bool) {
 	} else {
 		close(answer)
 	}
-	(<-later)(ending)
+	testkit.Take(t, "what comes later", later)(ending)
 	got := ""
 	select {
 	case got = <-hungUp:
 	default:
 	}
-	if got != want {
-		t.Errorf("hung up %q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want, "hung up")
 }
 
 // TestBadAnswerAtOnce has an upstream send no usable answer, and then not answer the hang-up either: nobody waits for
@@ -118,9 +116,7 @@ func testBadAnswerAtOnce(t *testing.T) {
 	default:
 		t.Fatal("the call was hung up before Dial returned, or not at all")
 	}
-	if got := <-hungUp; got != "/realtime/calls/rtc_bad/hangup" {
-		t.Errorf("hung up %q", got)
-	}
+	testkit.Equal(t, testkit.Take(t, "hungUp", hungUp), "/realtime/calls/rtc_bad/hangup", "hung up")
 }
 
 // TestSafetyIdentifier checks that the upstream can tell owners apart, and does not learn who they
@@ -148,9 +144,7 @@ func testSafetyIdentifier(t *testing.T) {
 	if ada == "" || len(ada) > 64 || ada != again || ada == bert || strings.Contains(ada, "ada") {
 		t.Errorf("the upstream received %q, %q and %q", ada, again, bert)
 	}
-	if nobody := ask(""); nobody != "" {
-		t.Errorf("for nobody the upstream received %q", nobody)
-	}
+	testkit.Equal(t, ask(""), "", "for nobody the upstream received")
 }
 
 // TestUpstreamAsksToWait passes on how long the upstream asks to wait.

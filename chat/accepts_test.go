@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -58,9 +59,7 @@ func TestAccepts(t *testing.T) {
 			url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 3))
 			b.wait(b.turn(chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}, Client: &chat.ClientTools{Tools: c.tools}}))
 			last := provider.seen()[1]
-			if got := fmt.Sprint(len(last.Tools), len(shown(last)), " ", last.Messages[len(last.Messages)-1].Content); got != c.sends {
-				t.Errorf("the request has %q, want %q", got, c.sends)
-			}
+			testkit.Equal(t, fmt.Sprint(len(last.Tools), len(shown(last)), " ", last.Messages[len(last.Messages)-1].Content), c.sends, "the request")
 			if n := len(last.Messages); (n == 1) != (c.accepts.ContextTokens > 0) {
 				t.Errorf("the request has %d messages", n)
 			}
@@ -103,9 +102,7 @@ func TestTooLongForTheModel(t *testing.T) {
 		}
 		before := len(provider.seen())
 		b.say("And?")
-		if n := len(provider.seen()) - before; n != 2 {
-			t.Errorf("the next turn takes %d requests", n)
-		}
+		testkit.Equal(t, len(provider.seen())-before, 2, "the next turn takes requests")
 		// What alone is too long stays so.
 		before = len(provider.seen())
 		if r := b.say(strings.Repeat("x", 4000)); r.Err == nil || r.Err.Kind != llm.KindTooLong {
@@ -244,9 +241,7 @@ func TestWithoutWhatIsRefused(t *testing.T) {
 		}}
 		b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: tools}}))
-		if got := string(r.Message.Metadata.Extra["without"]); got != `"tools"` {
-			t.Errorf("the answer is without %s", got)
-		}
+		testkit.Equal(t, string(r.Message.Metadata.Extra["without"]), `"tools"`, "the answer is without")
 	}
 }
 
@@ -270,7 +265,5 @@ func TestPictureForABlindModel(t *testing.T) {
 			t.Errorf("the next turn ends with %v", r.Err)
 		}
 	}
-	if n := len(provider.seen()); n != 5 {
-		t.Errorf("%d requests, want 5", n)
-	}
+	testkit.Equal(t, len(provider.seen()), 5, "requests")
 }

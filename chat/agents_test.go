@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -49,9 +50,7 @@ func TestAgentTools(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"agent_spawn": "agent.spawn", "agent_list": "agent.list", "agent_other": "agent_other", "look": "look"} {
-		if got := chat.AppName(name); got != want {
-			t.Errorf("AppName(%q) = %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, chat.AppName(name), want, "AppName(%q)", name)
 	}
 }
 

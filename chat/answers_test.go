@@ -1,10 +1,10 @@
 package chat
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -39,8 +39,6 @@ func TestAnswersTo(t *testing.T) {
 		for _, m := range answersTo(tt.messages, "q") {
 			got = append(got, m.ID)
 		}
-		if !slices.Equal(got, strings.Fields(tt.want)) {
-			t.Errorf("%s: %v, want %s", name, got, tt.want)
-		}
+		testkit.Equal(t, got, strings.Fields(tt.want), "%s", name)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -275,9 +276,7 @@ func TestNoAnswer(t *testing.T) {
 					t.Errorf("Wait() = %+v, %v after %v, ran %d times", r, err, took, ran.Load())
 				}
 				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\n"+c.thread)
-				if got := kept(t, b.messages()[1], "a"); got != c.kept {
-					t.Errorf("kept %q", got)
-				}
+				testkit.Equal(t, kept(t, b.messages()[1], "a"), c.kept, "kept")
 				if a := b.approval(a.ID); a.Outcome != c.want || a.AnsweredBy != "" || a.AnsweredAt == nil {
 					t.Errorf("row %+v", a)
 				}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -180,7 +181,7 @@ func TestAskAgentTwice(t *testing.T) {
 		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 		first := make(chan toolkit.Result, 1)
 		go func() { first <- b.asker().Call(t.Context(), b.askCall("fc_1", "One?"), nil) }()
-		<-began
+		testkit.Take(t, "the beginning", began)
 		if result, _ := b.ask(t.Context(), b.askCall("fc_2", "Two?")); !strings.Contains(result.Error, "the agent is busy") {
 			t.Errorf("the second result is %+v", result)
 		}
@@ -188,7 +189,7 @@ func TestAskAgentTwice(t *testing.T) {
 			t.Errorf("Turn() meanwhile = %v", err)
 		}
 		close(release)
-		if result := <-first; result.ForModel() != "ok" {
+		if result := testkit.Take(t, "the first", first); result.ForModel() != "ok" {
 			t.Errorf("the first result is %+v", result)
 		}
 		checkText(t, "the thread", outline(b.messages()), `assistant completed: | "ok"`)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -61,9 +62,7 @@ func wantCalls(t *testing.T, url string, want map[string]string) {
 			t.Errorf("%s: row %q, want %q", id, got[id], prefix)
 		}
 	}
-	if len(got) != len(want) {
-		t.Errorf("%d rows, want %d: %v", len(got), len(want), got)
-	}
+	testkit.Equal(t, len(got), len(want), "rows: %v", got)
 }
 
 // wantNoSecret looks for secrets in all tables.
@@ -128,7 +127,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			})
 			wantNoSecret(t, url)
 			stop()
-			<-watched
+			testkit.Take(t, "an event", watched)
 			if strings.Contains(received.String(), "hush") || !strings.Contains(received.String(), "tool_progress") || !strings.Contains(received.String(), "approval_required") {
 				t.Errorf("the watchers get\n%s", received.String())
 			}

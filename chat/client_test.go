@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/toolkit"
@@ -252,7 +253,7 @@ func TestFollow(t *testing.T) {
 		if r := all[len(all)-1]; r.Type != chat.EventFinish || r.Result == nil || r.Result.Text != "one two" {
 			t.Errorf("the last event is %+v", r)
 		}
-		if got := <-late; len(got) != len(all)-first.Index-1 || got[0].Index != first.Index+1 {
+		if got := testkit.Take(t, "the late answer", late); len(got) != len(all)-first.Index-1 || got[0].Index != first.Index+1 {
 			t.Errorf("from %d on there are %d of %d events", first.Index+1, len(got), len(all))
 		}
 		if b.c.Running(b.key) != turn {

@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -122,9 +123,7 @@ func TestToolRounds(t *testing.T) {
 			t.Errorf("Wait() = %+v", r)
 		}
 		requests := provider.seen()
-		if n := requests[0].MaxTokens; n != 4096 {
-			t.Errorf("max tokens with tools = %d, want 4096", n)
-		}
+		testkit.Equal(t, requests[0].MaxTokens, 4096, "max tokens with tools")
 		second := b.messages()[1].Parts
 		id := second[len(second)-3].ToolCallID // the second a has another id
 		if id == "a" || id == "" {
@@ -171,9 +170,7 @@ func TestRoundLimit(t *testing.T) {
 			t.Errorf("%d requests, %+v", n, r)
 		}
 		m := b.messages()[1]
-		if got := strings.Count(outline([]thread.Message{m}), "={}"); got != 8 {
-			t.Errorf("%d calls ran, want 8:\n%s", got, outline([]thread.Message{m}))
-		}
+		testkit.Equal(t, strings.Count(outline([]thread.Message{m}), "={}"), 8, "calls ran: %s", outline([]thread.Message{m}))
 		if strings.Contains(outline([]thread.Message{m}), "?") {
 			t.Error("a call is left open")
 		}
@@ -213,9 +210,7 @@ func TestFailures(t *testing.T) {
 					t.Errorf("Wait() = %+v, error %v", r, r.Err)
 				}
 				checkText(t, "the thread", outline(b.messages()), "user completed: \"Go\"\nassistant failed: "+c.want)
-				if n := len(provider.seen()); n != 1 {
-					t.Errorf("%d requests, want 1", n)
-				}
+				testkit.Equal(t, len(provider.seen()), 1, "requests")
 			})
 		}
 	})
@@ -309,7 +304,7 @@ func TestTwoInstances(t *testing.T) {
 	one := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	two := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
 	turn := one.turn(chat.TurnRequest{Text: "Go"})
-	<-began
+	testkit.Take(t, "the beginning", began)
 	if _, err := two.c.Turn(t.Context(), chat.TurnRequest{Key: one.key, Text: "me too"}); !errors.Is(err, chat.ErrBusy) {
 		t.Errorf("Turn() of the other instance = %v, want ErrBusy", err)
 	}
@@ -405,9 +400,7 @@ func TestOpening(t *testing.T) {
 			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
 		}
 		b.wait(b.turn(chat.TurnRequest{Text: "x", MessageID: "m1"}))
-		if b.messages()[0].ID != "m1" {
-			t.Errorf("the message has the id %q", b.messages()[0].ID)
-		}
+		testkit.Equal(t, b.messages()[0].ID, "m1", "the message has the id")
 		// A taken id does not mean that the thread is busy.
 		_, err = b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "again", MessageID: "m1"})
 		if !errors.Is(err, persistence.ErrConflict) || errors.Is(err, chat.ErrBusy) {
@@ -547,10 +540,10 @@ func TestNeverBegan(t *testing.T) {
 		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Hi"})
 		refused <- err
 	}()
-	<-entered
+	testkit.Take(t, "the beginning", entered)
 	turn := b.c.Running(b.key)
 	close(release)
-	if err := <-refused; err == nil {
+	if err := testkit.Take(t, "the refusal", refused); err == nil {
 		t.Error("Turn() has begun")
 	}
 	if r := b.wait(turn); r.Finish != "" || r.MessageID != "" {

@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/assistant"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/anthropic"
 	"voicebridge/llm/google"
@@ -169,9 +168,7 @@ func TestExtraction(t *testing.T) {
 			}
 			facts := map[string]any{}
 			must(t, json.Unmarshal(c.Extracted, &facts))
-			if diff := cmp.Diff(map[string]any{"city": "Bonn", "guests": 2.0}, facts); diff != "" {
-				t.Errorf("extracted (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, facts, map[string]any{"city": "Bonn", "guests": 2.0}, "extracted")
 			mu.Lock()
 			defer mu.Unlock()
 			if len(asked) != 2 {
@@ -204,9 +201,7 @@ func TestExtraction(t *testing.T) {
 				t.Errorf("used %+v", used)
 			}
 			kinds := persistencetest.Rows(t, url, "SELECT DISTINCT kind, call_id, model FROM responses")
-			if diff := cmp.Diff([][]string{{"extraction", "call-1", "reader"}}, kinds); diff != "" {
-				t.Errorf("responses (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, kinds, [][]string{{"extraction", "call-1", "reader"}}, "responses")
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -149,9 +150,7 @@ func TestConvertedOnce(t *testing.T) {
 	if len(first) != 1 || len(second) != 1 || &first[0].Data[0] != &second[0].Data[0] {
 		t.Error("the image was converted for each request")
 	}
-	if left := chat.KeepConverted(20<<20, 1, 20<<20, 2); !slices.Equal(left, []string{"1", "2", "3"}) {
-		t.Errorf("kept are %q", left)
-	}
+	testkit.Equal(t, chat.KeepConverted(20<<20, 1, 20<<20, 2), []string{"1", "2", "3"}, "kept")
 	if left := chat.KeepConverted(1, 40<<20); len(left) != 0 {
 		t.Errorf("kept are %q", left)
 	}

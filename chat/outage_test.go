@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -29,7 +30,7 @@ func hold(t *testing.T, b *bench) (release func()) {
 			return nil
 		})
 	}()
-	<-held
+	testkit.Take(t, "that it is held", held)
 	return func() {
 		close(free)
 		<-done

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/pictures"
@@ -138,9 +139,7 @@ func TestImages(t *testing.T) {
 		b.wait(b.turn(chat.TurnRequest{ImageIDs: []string{"lost"}}))
 		got := provider.seen()[1].Messages
 		want := []llm.Image{{MediaType: "image/png", Data: dot}, {MediaType: "image/gif", Data: []byte("kept")}}
-		if diff := cmp.Diff(want, got[0].Images); diff != "" {
-			t.Errorf("images (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, got[0].Images, want, "images")
 		if c := got[2].Content; !strings.HasPrefix(c, "(An image that cannot be shown.)") || got[2].Images != nil {
 			t.Errorf("the lost image is %q", c)
 		}
@@ -199,9 +198,7 @@ func TestReasoning(t *testing.T) {
 			"reasoning-start reasoning-2", "reasoning-delta reasoning-2 More.", "reasoning-end reasoning-2",
 			"text-start text-2", "text-delta text-2 Done.", "text-end text-2",
 		}
-		if diff := cmp.Diff(want, events); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, events, want, "events")
 		parts := b.messages()[1].Parts
 		if got := strings.ReplaceAll(string(parts[1].Raw), " ", ""); parts[1].Type != "reasoning" || !strings.Contains(got, `"text":"Letmethink."`) || len(parts) != 7 {
 			t.Errorf("parts %+v", parts)

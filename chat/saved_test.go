@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -104,7 +105,7 @@ func TestSavedReply(t *testing.T) {
 			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
 				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1})
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
-			<-g.reached
+			testkit.Take(t, "g.reached", g.reached)
 			if c.interrupted {
 				turn.Interrupt()
 			}

@@ -15,6 +15,7 @@ import (
 
 	"voicebridge/assistant"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -282,11 +283,11 @@ func TestDeleteBeforeTheNextTurn(t *testing.T) {
 	}})
 	b = start(t, store, chat.Config{NoTitles: true, Providers: []llm.Provider{provider}})
 	turn := b.turn(chat.TurnRequest{Text: "Go"})
-	<-g.reached
+	testkit.Take(t, "g.reached", g.reached)
 	deleting.Store(true)
 	must(t, b.c.DeleteSession(t.Context(), b.key))
 	turns := map[string]*chat.Turn{"the running turn": turn}
-	if turn, begun := <-next; begun {
+	if turn, begun := testkit.Receive(t, "the next", next); begun {
 		turns["the next one"] = turn
 	}
 	for what, turn := range turns {
@@ -344,11 +345,11 @@ func TestTurnThatCannotBegin(t *testing.T) {
 		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "Go"})
 		failed <- err
 	}()
-	<-g.reached
+	testkit.Take(t, "g.reached", g.reached)
 	turn, begun := b.c.Running(b.key), make(chan bool, 1)
 	go func() { begun <- turn.Begins(t.Context()) }()
 	close(g.open)
-	if err := <-failed; err == nil || <-begun {
+	if err := testkit.Take(t, "the failure", failed); err == nil || testkit.Take(t, "the beginning", begun) {
 		t.Errorf("Turn() = %v, want an error, and the turn has not begun", err)
 	}
 	b.wait(turn)

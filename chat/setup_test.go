@@ -197,16 +197,14 @@ func (b *bench) messages() []thread.Message {
 // write appends messages to the thread, as they are.
 func (b *bench) write(messages ...thread.Message) {
 	b.t.Helper()
-	if err := b.store.Batch(b.t.Context(), b.key, func(batch *persistence.Batch) error {
+	must(b.t, b.store.Batch(b.t.Context(), b.key, func(batch *persistence.Batch) error {
 		for _, m := range messages {
 			if _, err := batch.AppendMessage(m); err != nil {
 				return err
 			}
 		}
 		return nil
-	}); err != nil {
-		b.t.Fatal(err)
-	}
+	}))
 }
 
 // follow collects the events of a turn from an index on.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/toolkit"
@@ -33,7 +34,5 @@ func TestSimulatorCharts(t *testing.T) {
 			t.Errorf("%s: %s", d.ToolCall.Name, result.Error)
 		}
 	}
-	if calls != 2 {
-		t.Errorf("%d calls, want 2", calls)
-	}
+	testkit.Equal(t, calls, 2, "calls")
 }

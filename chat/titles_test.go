@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -44,9 +45,7 @@ func TestLocalTitle(t *testing.T) {
 		strings.Repeat("ü", 200):     strings.Repeat("ü", 59) + "…",
 		"\xff\xfe" + "Bytes":         "Bytes",
 	} {
-		if got := chat.CleanTitle(text); got != want {
-			t.Errorf("CleanTitle(%q) = %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, chat.CleanTitle(text), want, "CleanTitle(%q)", text)
 	}
 }
 
@@ -91,12 +90,8 @@ func TestTitles(t *testing.T) {
 		}
 		b.say("And the deepest?")
 		synctest.Wait()
-		if n := len(provider.titled()); n != 1 {
-			t.Errorf("the model was asked for %d titles", n)
-		}
-		if got := provider.titled()[0].Messages[0].Content; got != "user: What is the largest lake in Austria?\nassistant: The Bodensee.\n" {
-			t.Errorf("the model reads %q", got)
-		}
+		testkit.Equal(t, len(provider.titled()), 1, "the model was asked for titles")
+		testkit.Equal(t, provider.titled()[0].Messages[0].Content, "user: What is the largest lake in Austria?\nassistant: The Bodensee.\n", "the model reads")
 		cancel()
 		<-watched
 		checkText(t, "what was told", strings.Join(published, " "), `{"title":"What is the largest lake in…"} {"title":"Lakes of Austria"}`)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -72,9 +73,7 @@ func TestKeywords(t *testing.T) {
 		strings.Repeat("x", 41):                    "",
 		"one alpha bravo charlie delta echo foxtrot golf hotel india juliett": "foxtrot charli juliet alpha bravo delta hotel india",
 	} {
-		if got := strings.Join(keywords(text), " "); got != want {
-			t.Errorf("keywords(%q) = %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, strings.Join(keywords(text), " "), want, "keywords(%q)", text)
 	}
 }
 

@@ -11,15 +11,14 @@ import (
 	"testing"
 
 	"voicebridge/db"
+	"voicebridge/internal/testkit"
 )
 
 // TestReleased: migrations that a release had stay as they are, forever, and new ones come after them, for both engines.
 func TestReleased(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("released.sha256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	last := map[string]string{} // by engine
 	for line := range strings.Lines(string(list)) {
 		want, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
@@ -32,9 +31,7 @@ func TestReleased(t *testing.T) {
 	numbers := map[string][]string{}
 	for dir, newest := range last {
 		files, err := fs.ReadDir(db.Migrations, dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, f := range files {
 			numbers[dir] = append(numbers[dir], f.Name())
 			if name := path.Join(dir, f.Name()); f.Name() <= newest && !strings.Contains(string(list), name) {

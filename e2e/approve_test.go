@@ -190,9 +190,7 @@ func TestCrashWhileAsking(t *testing.T) {
 	testkit.Receive(t, "the end of the request", answered)
 	second := launch(t, environ, "serve")
 	rows := persistencetest.Rows(t, database, "SELECT c.status, c.error, a.outcome FROM approvals a JOIN tool_calls c ON c.id = a.id")
-	if got := fmt.Sprint(rows); got != "[[failed process ended process_ended]]" {
-		t.Errorf("rows %s", got)
-	}
+	testkit.Equal(t, fmt.Sprint(rows), "[[failed process ended process_ended]]", "rows")
 	f = followThread(t, second.url, id)
 	f.answer(q, "approve")
 	var refused struct{ Code string }

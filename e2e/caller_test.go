@@ -277,9 +277,7 @@ func (c *caller) speak() {
 		}
 		<-tick
 		p.Payload = frame
-		if err := c.peer.WriteAudio(&p); err != nil {
-			c.t.Fatalf("speak: %v", err)
-		}
+		testkit.Must(c.t, c.peer.WriteAudio(&p))
 		if c.keeps {
 			c.update(func() { c.spoken = append(c.spoken, frame) })
 		}

@@ -4,12 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -94,9 +92,7 @@ func (c *caller) welcomed() {
 	for _, ev := range c.all()[:c.seen] {
 		got = append(got, ev.Type)
 	}
-	if diff := cmp.Diff([]string{realtime.TypeSessionCreated, realtime.TypeSessionUpdated, "bridge.ready"}, got); diff != "" {
-		c.t.Errorf("the first events (-want +got):\n%s", diff)
-	}
+	testkit.Equal(c.t, got, []string{realtime.TypeSessionCreated, realtime.TypeSessionUpdated, "bridge.ready"}, "the first events")
 }
 
 // tool waits for the call of ask_me and returns its id.
@@ -140,9 +136,7 @@ func (r *rig) undisturbed(c *caller) {
 		}
 	}
 	legs := r.rows(c.t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s'", c.id))
-	if !slices.Equal(legs, []string{c.session.ID()}) {
-		c.t.Errorf("the upstream sessions of the call are %q, want %s alone", legs, c.session.ID())
-	}
+	testkit.Equal(c.t, legs, []string{c.session.ID()}, "the upstream sessions of the call are, want %s alone", c.session.ID())
 }
 
 // away makes the browser leave in the middle of an answer and returns when the call waits

@@ -56,9 +56,7 @@ func (r *rig) script(t *testing.T, thread string) []string {
 // wantScript compares the thread with the lines that it must have.
 func (r *rig) wantScript(t *testing.T, thread string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, r.script(t, thread)); diff != "" {
-		t.Errorf("thread (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, r.script(t, thread), want, "thread")
 }
 
 // rows queries the database directly.
@@ -216,9 +214,7 @@ func replayOf(t *testing.T, s *simulator.Session) []string {
 	t.Helper()
 	var items []string
 	for _, record := range s.Received() {
-		if record.Refused != "" {
-			t.Errorf("the upstream refused %s: %s", record.Event.Raw, record.Refused)
-		}
+		testkit.Equal(t, record.Refused, "", "the upstream refused %s", record.Event.Raw)
 		if record.Event.Type == realtime.TypeSessionUpdate {
 			break
 		}

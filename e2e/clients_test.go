@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
@@ -177,9 +175,7 @@ func wantSeen(t *testing.T, generation string, out []byte) {
 		want["finishes"] = []any{"-", "-", "-", "-", "-", "-", "-", "-", "-"}
 		want["valid"] = "not checked"
 	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("seen (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, got, want, "seen")
 }
 
 // untilTools waits until the server offers a tool.

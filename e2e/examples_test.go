@@ -5,12 +5,12 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -26,16 +26,10 @@ func TestExampleClient(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if want := "You: " + chartAndSay + "\nIt: I draw.\n(it used create_pie_chart)\nIt: " + chartAnswer + "\n"; string(out) != want {
-		t.Errorf("it printed %q, want %q", out, want)
-	}
+	testkit.Equal(t, string(out), "You: "+chartAndSay+"\nIt: I draw.\n(it used create_pie_chart)\nIt: "+chartAnswer+"\n", "it printed %q", out)
 	r.quiet()
-	if ends := r.untilEnded(t, 1); !slices.Equal(ends, []string{"hangup"}) {
-		t.Errorf("calls ended with %q", ends)
-	}
-	if got := r.rows(t, "SELECT status FROM conversation_transcript WHERE text = '"+chartAnswer+"'"); !slices.Equal(got, []string{"completed"}) {
-		t.Errorf("the answer that it heard is %q", got)
-	}
+	testkit.Equal(t, r.untilEnded(t, 1), []string{"hangup"}, "calls ended")
+	testkit.Equal(t, r.rows(t, "SELECT status FROM conversation_transcript WHERE text = '"+chartAnswer+"'"), []string{"completed"}, "the answer that it heard")
 	// As a newcomer starts it: without a key or any setting, a simulator in the program itself answers.
 	first := launch(t, environment(t), "serve", "--listen", "127.0.0.1:0")
 	if out, err := command(t, client, nil, "-server", first.url, "-say", "Hello").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "You: Hello\nIt: ") {

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/simulator"
@@ -70,10 +68,6 @@ func TestExtractionKilled(t *testing.T) {
 		t.Errorf("listed %s", body)
 	}
 	want := [][]string{{c.id, "clock", "They spoke of the time.", `{"hour":12}`}}
-	if diff := cmp.Diff(want, persistencetest.Rows(t, r.database, "SELECT call_id, assistant, summary, extracted FROM call_summary")); diff != "" {
-		t.Errorf("call_summary (-want +got):\n%s", diff)
-	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	testkit.Equal(t, persistencetest.Rows(t, r.database, "SELECT call_id, assistant, summary, extracted FROM call_summary"), want, "call_summary")
+	testkit.Equal(t, asked.Load(), 2, "the model was asked times")
 }

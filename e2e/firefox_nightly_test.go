@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,12 +254,8 @@ func TestPageInFirefox(t *testing.T) {
 	p.until(t, "silence", "probe.silent()")
 	p.click(t, "hangup")
 	p.until(t, "the end of the call", "probe.state() === 'none'")
-	if got := s.untilEnded(t, 1); !slices.Equal(got, []string{"hangup"}) {
-		t.Errorf("the calls ended with %q", got)
-	}
-	if n := len(s.sim.Sessions()); n != 1 {
-		t.Errorf("%d upstream sessions", n)
-	}
+	testkit.Equal(t, s.untilEnded(t, 1), []string{"hangup"}, "the calls ended")
+	testkit.Equal(t, len(s.sim.Sessions()), 1, "upstream sessions")
 	s.wantLike(t, s.rows(t, "SELECT id FROM threads")[0], []string{
 		"user voice completed: " + heardWords, "assistant voice completed: " + greeting + "…",
 		"user text completed: Show me the sales as a chart, please.", "assistant voice completed: Let me draw that for you.…[tool-create_bar_chart output-available]", "assistant voice completed: " + drawn + "…",

@@ -62,9 +62,7 @@ func TestExampleHooks(t *testing.T) {
 			res, err := unpooled.Do(forged)
 			testkit.Must(t, err)
 			_ = res.Body.Close()
-			if res.StatusCode != http.StatusUnauthorized {
-				t.Errorf("a forged event: status %d", res.StatusCode)
-			}
+			testkit.Equal(t, res.StatusCode, http.StatusUnauthorized, "a forged event: status")
 			server.postJSON(t, "/api/hooks/"+hook.ID+"/test", "", http.StatusAccepted, nil)
 			testkit.Eventually(t, "the receiver has printed the event: "+out.String(), func() bool {
 				return strings.HasPrefix(out.String(), `hook.test {"owner":`)

@@ -18,9 +18,7 @@ func TestTakenForDead(t *testing.T) {
 	if ended := r.rows(t, "UPDATE instances SET ended_at = beat_at WHERE ended_at IS NULL RETURNING 'ended'"); len(ended) != 1 {
 		t.Fatalf("%d instances were ended, want 1", len(ended))
 	}
-	if reason := c.ended(); reason != "storage_failed" {
-		t.Errorf("the call ended because of %s", reason)
-	}
+	testkit.Equal(t, c.ended(), "storage_failed", "the call ended because")
 	r.upstreamEnded(c)
 	r.untilReady(t)
 	again := r.dial(t, request{})

@@ -144,9 +144,7 @@ func killAt(t *testing.T, database string, point killPoint) {
 	if err := json.Unmarshal(again.next("bridge.ready").Raw, &ready); err != nil || ready.Replayed != len(withWords) {
 		t.Errorf("%d messages were replayed, want %d", ready.Replayed, len(withWords))
 	}
-	if diff := likeness(slices.Concat(replay, point.replay), replayOf(t, again.session)); diff != "" {
-		t.Errorf("replay (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, likeness(slices.Concat(replay, point.replay), replayOf(t, again.session)), "", "replay")
 	again.hangUp()
 	r.wantLike(t, c.thread, want) // the replay is not saved again
 	r.over(again, "hangup")
@@ -240,9 +238,7 @@ func likeness(want, got []string) string {
 
 func (r *rig) wantLike(t *testing.T, thread string, want []string) {
 	t.Helper()
-	if diff := likeness(want, r.script(t, thread)); diff != "" {
-		t.Errorf("thread (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, likeness(want, r.script(t, thread)), "", "thread")
 }
 
 // streamed is what the caller was told of each answer, by item.

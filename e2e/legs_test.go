@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/thread"
 )
@@ -38,9 +39,7 @@ func TestOneUDPPort(t *testing.T) {
 	for _, answer := range answers {
 		ports := candidatePort.FindAllStringSubmatch(answer, -1)
 		for _, p := range ports {
-			if p[1] != port {
-				t.Errorf("candidate %q, want port %s", p[0], port)
-			}
+			testkit.Equal(t, p[1], port, "candidate %q", p[0])
 		}
 		if len(ports) == 0 {
 			t.Errorf("no candidates in %s", answer)
@@ -62,9 +61,7 @@ func TestOneUDPPort(t *testing.T) {
 	hello(third)
 	r.over(third, "hangup")
 	r.over(second, "hangup")
-	if n := second.session.PacketsBeforeUpdate(); n != 0 {
-		t.Errorf("%d packets of the caller arrived before the settings", n)
-	}
+	testkit.Equal(t, second.session.PacketsBeforeUpdate(), 0, "packets of the caller arrived before the settings")
 	r.quiet()
 }
 
@@ -89,9 +86,7 @@ func TestSimulateApart(t *testing.T) {
 		return ev.Type == realtime.TypeAudioTranscriptDelta && ev.Delta == "Let me tell"
 	})
 	sim.kill()
-	if reason := reasonOf(t, c.next("bridge.upstream.renewing")); reason != "upstream_lost" {
-		t.Errorf("the upstream was lost because of %s", reason)
-	}
+	testkit.Equal(t, reasonOf(t, c.next("bridge.upstream.renewing")), "upstream_lost", "the upstream was lost because")
 	c.hangUp()
 	r.untilSaved(c)
 	r.nothingOpen(t, c.thread)

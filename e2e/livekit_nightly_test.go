@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
@@ -56,15 +54,11 @@ func TestLiveKit(t *testing.T) {
 		{slices.Concat([]string{"user: Echo: before", "assistant: Yes."}, tool), 3, 1},
 	} {
 		got := seen.Sessions[i]
-		if d := likeness(want.lines, got.Lines); d != "" {
-			t.Errorf("session %d, its history (-want +got):\n%s", i, d)
-		}
+		testkit.Equal(t, likeness(want.lines, got.Lines), "", "session %d, its history", i)
 		for j := range want.lines { // the model's side does not know who was interrupted
 			want.lines[j] = strings.Replace(want.lines[j], " (interrupted)", "", 1)
 		}
-		if d := likeness(want.lines, got.Context); d != "" {
-			t.Errorf("session %d, the model's context (-want +got):\n%s", i, d)
-		}
+		testkit.Equal(t, likeness(want.lines, got.Context), "", "session %d, the model's context", i)
 		if got.Created != want.answers || got.Done != want.answers || got.Reconnected != want.reconnected {
 			t.Errorf("session %d: %d answers began, %d ended, renewed %d times", i, got.Created, got.Done, got.Reconnected)
 		}
@@ -84,7 +78,5 @@ func TestLiveKit(t *testing.T) {
 		"assistant voice completed: Wait.[dynamic-tool output-available]", "assistant voice completed: It said so.",
 	})
 	tools := []string{"ask_me | client | done", "create_pie_chart | app | done", "ask_me | client | done"}
-	if d := cmp.Diff(tools, r.rows(t, "SELECT name, executor, status FROM tool_call_log ORDER BY called_at")); d != "" {
-		t.Errorf("tool calls (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, r.rows(t, "SELECT name, executor, status FROM tool_call_log ORDER BY called_at"), tools, "tool calls")
 }

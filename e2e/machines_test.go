@@ -89,9 +89,7 @@ func everyRoute(t *testing.T, c *cluster) {
 	}
 	second := c.at(away).dial(t, request{thread: first.thread, takeover: true})
 	second.next("bridge.ready")
-	if reason := back.ended(); reason != "taken_over" {
-		t.Errorf("the call of the other process ended because of %s", reason)
-	}
+	testkit.Equal(t, back.ended(), "taken_over", "the call of the other process ended because")
 	for path, want := range map[string]string{"interrupt": `"interrupted"`, "reset": `"id"`} {
 		status, body := insist(t, func() (int, string) { return post(t, c.at(third).url+"/api/threads/"+first.thread+"/"+path, "") })
 		if status != http.StatusOK || !strings.Contains(body, want) {
@@ -100,9 +98,7 @@ func everyRoute(t *testing.T, c *cluster) {
 	}
 	c.at(third)
 	second.hangUp()
-	if reason := second.ended(); reason != "hangup" {
-		t.Errorf("the call ended because of %s", reason)
-	}
+	testkit.Equal(t, second.ended(), "hangup", "the call ended because")
 	c.wantLeft(first, "taken_over")
 	c.wantLeft(second, "hangup")
 }
@@ -233,12 +229,8 @@ func rollingRestart(t *testing.T, c *cluster) {
 				t.Fatalf("a request during the restart: %d %s", status, body)
 			}
 		}
-		if code := n.cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
-		if reason := moving.ended(); reason != "shutdown" {
-			t.Errorf("the call of a process that stops ended because of %s", reason)
-		}
+		testkit.Equal(t, n.cmd.ProcessState.ExitCode(), 0, "exit code")
+		testkit.Equal(t, moving.ended(), "shutdown", "the call of a process that stops ended because")
 		c.wantLeft(moving, "shutdown")
 		again := c.dial(t, request{thread: moving.thread})
 		again.next("bridge.ready")

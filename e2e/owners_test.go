@@ -139,9 +139,7 @@ func TestOwnersSignIn(t *testing.T) {
 	bob := &owner{t: t, url: two.url, token: bert}
 
 	// Who has not signed in is told so, and so is the page.
-	if got := ann.state("post"); got != "sign_in" {
-		t.Errorf("at first: %s", got)
-	}
+	testkit.Equal(t, ann.state("post"), "sign_in", "at first")
 	if body := ann.turn(`post__sign_in {}`); !strings.Contains(body, `has to sign in`) || !strings.Contains(body, `"sign_in":"post"`) {
 		t.Errorf("got %s", body)
 	}
@@ -194,9 +192,7 @@ func TestOwnersSignIn(t *testing.T) {
 		t.Errorf("%d revoked, %d open", authority.Count("revoke"), authority.Open())
 	}
 	for _, process := range []string{one.url, two.url} {
-		if got := ann.at(process).state("post"); got != "sign_in" {
-			t.Errorf("after it was given back: %s", got)
-		}
+		testkit.Equal(t, ann.at(process).state("post"), "sign_in", "after it was given back")
 		if got := bob.at(process).state("post"); got == "sign_in" {
 			t.Error("bob has lost his")
 		}
@@ -260,12 +256,8 @@ func TestEraseSignIns(t *testing.T) {
 		t.Errorf("%d revoked, %d open", authority.Count("revoke"), authority.Open())
 	}
 	for _, server := range servers {
-		if got := ann.at(server.url).state("files") + " " + ann.at(server.url).state("post"); got != "idle sign_in" {
-			t.Errorf("after anna is erased she has %s", got)
-		}
-		if got := bob.at(server.url).state("files"); got != "connected" {
-			t.Errorf("bert's is %s", got)
-		}
+		testkit.Equal(t, ann.at(server.url).state("files")+" "+ann.at(server.url).state("post"), "idle sign_in", "after anna is erased she")
+		testkit.Equal(t, bob.at(server.url).state("files"), "connected", "bert's")
 	}
 	if code, _, errs := runCommand(t, environ, "erase", "--owner", "bert"); code != 0 {
 		t.Errorf("erase: %d, %s", code, errs)
@@ -302,17 +294,13 @@ func TestOwnersSignInToAnSDK(t *testing.T) {
 		"sdk": map[string]any{"url": "http://localhost:" + port + "/mcp", "auth": "oauth"},
 	}), "serve", "--listen", "127.0.0.1:0")
 	ann, bob := &owner{t: t, url: server.url, token: anna}, &owner{t: t, url: server.url, token: bert}
-	if got := ann.state("sdk"); got != "sign_in" {
-		t.Errorf("at first: %s", got)
-	}
+	testkit.Equal(t, ann.state("sdk"), "sign_in", "at first")
 	back := ann.connect("sdk")
 	ann.want("GET", back.Path+"?"+back.RawQuery, "")
 	if body := ann.turn(`sdk__greet {"name":"Anna"}`); !strings.Contains(body, "Hello, Anna!") {
 		t.Errorf("got %s", body)
 	}
-	if got := bob.state("sdk"); got != "sign_in" {
-		t.Errorf("bob: %s", got)
-	}
+	testkit.Equal(t, bob.state("sdk"), "sign_in", "bob")
 	ann.want("DELETE", "/api/mcp/sdk", "")
 	if body := ann.turn(`sdk__sign_in {}`); !strings.Contains(body, `"sign_in":"sdk"`) {
 		t.Errorf("got %s", body)
@@ -329,15 +317,11 @@ func TestProcessPerOwner(t *testing.T) {
 	folder := t.TempDir()
 	server := launchIn(t, folder, environ, "serve", "--listen", "127.0.0.1:0")
 	ann, bob := &owner{t: t, url: server.url, token: anna}, &owner{t: t, url: server.url, token: bert}
-	if got := ann.state("files"); got != "idle" {
-		t.Errorf("at first: %s", got)
-	}
+	testkit.Equal(t, ann.state("files"), "idle", "at first")
 	if body := ann.turn(`files__write_file {"path":"note.txt","content":"a secret of Anna"}`); !strings.Contains(body, "Successfully wrote") {
 		t.Fatalf("got %s", body)
 	}
-	if got := ann.state("files"); got != "connected" {
-		t.Errorf("then: %s", got)
-	}
+	testkit.Equal(t, ann.state("files"), "connected", "then")
 	if body := bob.turn(`files__read_text_file {"path":"note.txt"}`); strings.Contains(body, "a secret") {
 		t.Errorf("bob reads it: %s", body)
 	}
@@ -350,9 +334,7 @@ func TestProcessPerOwner(t *testing.T) {
 		t.Errorf("bob works in %s", allowed.Message)
 	}
 	bob.want("DELETE", "/api/mcp/files", "")
-	if got := fmt.Sprint(bob.state("files"), " ", ann.state("files")); got != "idle connected" {
-		t.Errorf("after bob's is forgotten: %s", got)
-	}
+	testkit.Equal(t, fmt.Sprint(bob.state("files"), " ", ann.state("files")), "idle connected", "after bob's is forgotten")
 
 	// An operator erases ann beside the running server.
 	path, _ := strings.CutPrefix(database, "sqlite:")
@@ -361,13 +343,9 @@ func TestProcessPerOwner(t *testing.T) {
 		testkit.Must(t, err)
 		return len(found)
 	}
-	if n := kept(); n != 1 {
-		t.Errorf("%d folders before", n)
-	}
+	testkit.Equal(t, kept(), 1, "folders before")
 	if code, _, errs := runCommand(t, environ, "erase", "--owner", "anna"); code != 0 {
 		t.Errorf("erase: %d, %s", code, errs)
 	}
-	if n := kept(); n != 0 {
-		t.Errorf("%d folders are left", n)
-	}
+	testkit.Equal(t, kept(), 0, "folders are left")
 }

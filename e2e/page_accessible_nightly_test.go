@@ -84,9 +84,7 @@ func TestPageAccessible(t *testing.T) {
 			}
 			text, err := json.Marshal(way)
 			testkit.Must(t, err)
-			if missing := eval[string](t, p, opened+"("+string(text)+")"); missing != "" {
-				t.Errorf("%+v: %v: there is no %s", scene, way, missing)
-			}
+			testkit.Equal(t, eval[string](t, p, opened+"("+string(text)+")"), "", "%+v: %v: there is no", scene, way)
 			p.wantAccessible(t, strings.Join(append([]string{scene.theme, scene.lang}, way...), " "))
 			p.do(t, "close it", chromedp.Evaluate[chromedp.Void](`(() => {
 				document.querySelector('[data-testid=close-panel]')?.click();

@@ -3,6 +3,7 @@ package e2e
 import (
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -32,8 +33,6 @@ func TestPageComesBack(t *testing.T) {
 	other.click(t, "hangup")
 	other.untilOver(t)
 	p.until(t, "no call elsewhere", "probe.all('take-over').length === 0")
-	if n := len(s.sim.Sessions()); n != 1 {
-		t.Errorf("%d sessions were opened for one call", n)
-	}
+	testkit.Equal(t, len(s.sim.Sessions()), 1, "sessions were opened for one call")
 	s.untilEnded(t, 1)
 }

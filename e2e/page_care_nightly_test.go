@@ -13,6 +13,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -75,9 +76,7 @@ func TestPageLooks(t *testing.T) {
 	p.click(t, "approve")
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
 	p.untilMessage(t, "assistant voice completed", drawn)
-	if read := eval[string](t, p, "probe.all('announcer')[0].textContent"); read != "" {
-		t.Errorf("what is spoken aloud is read out as well: %q", read)
-	}
+	testkit.Equal(t, eval[string](t, p, "probe.all('announcer')[0].textContent"), "", "what is spoken aloud is read out as well")
 	p.click(t, "hangup")
 	p.until(t, "the focus on Talk", "document.activeElement === probe.all('talk')[0]")
 	p.until(t, "what the call was like", "probe.all('call-end').length === 1")
@@ -109,14 +108,12 @@ func TestPageLooks(t *testing.T) {
 	if found := eval[[]string](t, p, pressable); len(found) > 0 {
 		t.Errorf("on paper there are %q", found)
 	}
-	if got := eval[[]any](t, p, `(() => {
+	testkit.Equal(t, eval[[]any](t, p, `(() => {
 		const text = getComputedStyle(probe.all('message')[0].querySelector('.bubble'));
 		const chart = document.querySelector('.scroll .picture svg')?.getBoundingClientRect();
 		const last = probe.all('message').at(-1).getBoundingClientRect();
 		return [text.color, getComputedStyle(document.body).backgroundColor, chart?.height > 100 && chart.left >= 0, document.documentElement.scrollHeight >= last.bottom - 1];
-	})()`); !slices.Equal(got, []any{"rgb(0, 0, 0)", "rgb(255, 255, 255)", true, true}) {
-		t.Errorf("paper looks like %v", got)
-	}
+	})()`), []any{"rgb(0, 0, 0)", "rgb(255, 255, 255)", true, true}, "paper looks like")
 	p.medium(t, "")
 	p.do(t, "make it a phone", chromedp.EmulateViewport(390, 844))
 	p.wantAccessible(t, "on a phone")

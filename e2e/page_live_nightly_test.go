@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -68,10 +67,6 @@ func TestPageLiveHandsOff(t *testing.T) {
 			said = append(said, m.Text())
 		}
 	}
-	if want := []string{"Remember me.", "What did I say before?", chartWords, "What did I say before?"}; !slices.Equal(said, want) {
-		t.Errorf("said %q, want %q", said, want)
-	}
-	if got := s.rows(t, "SELECT upstream FROM calls"); !slices.Equal(got, []string{"lively"}) {
-		t.Errorf("the call was with %q in the end", got)
-	}
+	testkit.Equal(t, said, []string{"Remember me.", "What did I say before?", chartWords, "What did I say before?"}, "said")
+	testkit.Equal(t, s.rows(t, "SELECT upstream FROM calls"), []string{"lively"}, "the call was with in the end")
 }

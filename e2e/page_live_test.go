@@ -77,12 +77,8 @@ func TestPageLive(t *testing.T) {
 			return status == http.StatusOK && len(sound) > 10_000 && strings.HasPrefix(sound, "OggS")
 		})
 	}
-	if n := len(s.sim.LiveSessions()); n != 1 {
-		t.Errorf("%d sessions for one call", n)
-	}
+	testkit.Equal(t, len(s.sim.LiveSessions()), 1, "sessions for one call")
 	for _, r := range s.liveSession(t, 1).Received() {
-		if r.Refused != "" {
-			t.Errorf("refused: %s of %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 	}
 }

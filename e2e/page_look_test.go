@@ -107,10 +107,6 @@ func TestPageLook(t *testing.T) {
 	p.untilOver(t)
 	p.reload(t)
 	p.until(t, "the last picture after a reload", pictures+" > 0")
-	if kept := s.rows(t, "SELECT count(*) FROM images"); !slices.Equal(kept, []string{"2"}) {
-		t.Errorf("the thread keeps %q pictures", kept)
-	}
-	if rows := s.rows(t, "SELECT name, executor, status FROM tool_call_log"); !slices.Equal(rows, []string{"look | client | done", "look | client | done"}) {
-		t.Errorf("tool calls %q", rows)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT count(*) FROM images"), []string{"2"}, "the thread keeps pictures")
+	testkit.Equal(t, s.rows(t, "SELECT name, executor, status FROM tool_call_log"), []string{"look | client | done", "look | client | done"}, "tool calls")
 }

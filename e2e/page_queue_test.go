@@ -3,7 +3,6 @@ package e2e
 import (
 	"flag"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,9 +55,7 @@ func TestPageQueue(t *testing.T) {
 	p.until(t, "what was too late, in the box", "['Call my sister', 'today'].every((words) => probe.all('textbox')[0].value.includes(words))")
 	p.until(t, "no queue", "probe.all('queue-panel').length === 0")
 	want := []string{"What is the weather?", "re What is the weather?", "Water the plants", "re Water the plants", "Call my sister", "re Call my sister"}
-	if got := s.rows(t, "SELECT text FROM messages ORDER BY seq"); !slices.Equal(got, want) {
-		t.Errorf("the thread is %q, want %q", got, want)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT text FROM messages ORDER BY seq"), want, "the thread")
 	if rows := s.rows(t, "SELECT state FROM queued_messages"); strings.Join(rows, " ") != "sent sent" {
 		t.Errorf("the rows of the queue are %q", rows)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -53,9 +54,7 @@ func TestPageCallInReach(t *testing.T) {
 	for _, size := range [][2]int64{{320, 568}, {360, 640}, {390, 844}, {412, 915}, {844, 390}} {
 		p.do(t, "change the window", chromedp.EmulateViewport(size[0], size[1]))
 		p.until(t, "the stage", "probe.all('stage').length === 1")
-		if found := eval[string](t, p, outOfReach); found != "" {
-			t.Errorf("%dx%d: out of reach: %s", size[0], size[1], found)
-		}
+		testkit.Equal(t, eval[string](t, p, outOfReach), "", "%dx%d: out of reach", size[0], size[1])
 		p.look(t, fmt.Sprintf("reach-%d", size[0]))
 	}
 	p.click(t, "hangup")

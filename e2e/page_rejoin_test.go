@@ -95,22 +95,14 @@ func (p *tab) dugOnce(t *testing.T, s *rig) {
 	thread := p.thread(t)
 	p.click(t, "hangup")
 	p.untilOver(t)
-	if got := s.untilEnded(t, 1); !slices.Equal(got, []string{"hangup"}) {
-		t.Errorf("the calls ended with %q", got)
-	}
-	if got := s.rows(t, "SELECT name, status FROM tool_calls"); !slices.Equal(got, []string{"garden__dig | done"}) {
-		t.Errorf("tool calls %q", got)
-	}
-	if n := len(s.sim.Sessions()); n != 1 {
-		t.Errorf("%d upstream sessions", n)
-	}
+	testkit.Equal(t, s.untilEnded(t, 1), []string{"hangup"}, "the calls ended")
+	testkit.Equal(t, s.rows(t, "SELECT name, status FROM tool_calls"), []string{"garden__dig | done"}, "tool calls")
+	testkit.Equal(t, len(s.sim.Sessions()), 1, "upstream sessions")
 	var lines []string
 	for _, m := range s.messages(t, thread) {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", m.Role, m.Metadata.Status, m.Text()))
 	}
-	if want := []string{"user completed: Dig a hole.", "assistant completed: ", "assistant completed: It is done."}; !slices.Equal(lines, want) {
-		t.Errorf("thread %q, want %q", lines, want)
-	}
+	testkit.Equal(t, lines, []string{"user completed: Dig a hole.", "assistant completed: ", "assistant completed: It is done."}, "thread")
 }
 
 // detours is a proxy for the program. All media and events of calls through it take paths
@@ -223,9 +215,7 @@ func TestPageKeepsItsCall(t *testing.T) {
 	p.until(t, "the tool that still runs", diggingCard+`?.dataset.state === 'running'`)
 
 	connection := eval[string](t, p, "(window.before = voicebridge.pc).connectionState")
-	if connection != "connected" {
-		t.Errorf("the connection is %s", connection)
-	}
+	testkit.Equal(t, connection, "connected", "the connection")
 	door.cut()
 	p.until(t, "a page that misses its connection", "voicebridge.pc.connectionState !== 'connected'")
 	p.until(t, "the connection on another path", "voicebridge.pc.connectionState === 'connected'")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -38,9 +39,7 @@ func TestPageSignsInAndOut(t *testing.T) {
 	p.click(t, "more")
 	p.click(t, "sign-out")
 	p.do(t, "see the page anew", chromedp.WaitVisible(chromedp.CSS("body:not([data-old]) [data-testid=token-dialog]")), chromedp.Evaluate[chromedp.Void](probe))
-	if left := eval[string](t, p, "probe.all('textbox')[0].value + location.hash + probe.all('thread-item').length"); left != "0" {
-		t.Errorf("after signing out the page has %q", left)
-	}
+	testkit.Equal(t, eval[string](t, p, "probe.all('textbox')[0].value + location.hash + probe.all('thread-item').length"), "0", "after signing out the page")
 	p.signIn(t, token)
 	p.until(t, "the thread", "probe.all('thread-item').length === 1")
 }

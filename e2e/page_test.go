@@ -89,9 +89,7 @@ func TestPage(t *testing.T) {
 	p.reload(t)
 	p.until(t, "the messages after a reload", fmt.Sprintf("probe.all('message').length >= %d", len(before)))
 	p.until(t, "the chart after a reload", "document.querySelector('"+drawnChart+"') !== null")
-	if d := cmp.Diff(before, p.messages(t)); d != "" {
-		t.Errorf("after a reload (-before +after):\n%s", d)
-	}
+	testkit.Equal(t, p.messages(t), before, "after a reload")
 	thread := p.thread(t)
 	said := s.messages(t, thread)
 
@@ -143,14 +141,10 @@ func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message)
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
 	testkit.Must(t, err)
 	testkit.Eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
-	if n := session.PacketsBeforeUpdate(); n != 0 {
-		t.Errorf("%d audio packets arrived before the settings", n)
-	}
+	testkit.Equal(t, session.PacketsBeforeUpdate(), 0, "audio packets arrived before the settings")
 	var got []string
 	for _, r := range session.Received() {
-		if r.Refused != "" {
-			t.Errorf("refused with %s: %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused with: %s", r.Event.Raw)
 		if r.Event.Type == realtime.TypeSessionUpdate {
 			break
 		}
@@ -222,13 +216,9 @@ func wantTranscript(t *testing.T, s *rig, thread string, first []thread.Message)
 		t.Errorf("more was saved: %q", rows)
 	}
 	all := s.messages(t, thread)
-	if d := cmp.Diff(first, all[:min(len(all), len(first))]); d != "" {
-		t.Errorf("the second call changed the first (-before +after):\n%s", d)
-	}
+	testkit.Equal(t, all[:min(len(all), len(first))], first, "the second call changed the first")
 	tools := s.rows(t, "SELECT name, executor, status FROM tool_call_log")
-	if d := cmp.Diff([]string{"create_bar_chart | app | done"}, tools); d != "" {
-		t.Errorf("tool calls (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, tools, []string{"create_bar_chart | app | done"}, "tool calls")
 }
 
 // TestPageOnPostgres asks aloud for a chart. What was said is saved in the other engine.
@@ -339,9 +329,7 @@ func TestPageAsksWithoutACall(t *testing.T) {
 	if len(log) != 2 || !strings.HasPrefix(log[0], "failed | The user refused") || !strings.HasPrefix(log[1], "done") {
 		t.Errorf("tool calls %q", log)
 	}
-	if rows := s.rows(t, "SELECT outcome FROM approvals ORDER BY asked_at"); !slices.Equal(rows, []string{"denied", "approved"}) {
-		t.Errorf("approvals %q", rows)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT outcome FROM approvals ORDER BY asked_at"), []string{"denied", "approved"}, "approvals")
 }
 
 // TestPageInterruptedBySpeech speaks into a long answer. The next call's model gets the
@@ -384,9 +372,7 @@ func TestPageInterruptedBySpeech(t *testing.T) {
 	said := slices.DeleteFunc(s.messages(t, threadID), func(m thread.Message) bool { return m.Metadata.CallID != first })
 	wantReplay(t, s.upstream(t, 1), said)
 	p.click(t, "hangup")
-	if d := cmp.Diff([]string{"hangup", "hangup"}, s.untilEnded(t, 2)); d != "" {
-		t.Errorf("the calls' ends (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, s.untilEnded(t, 2), []string{"hangup", "hangup"}, "the calls' ends")
 	if rows := s.rows(t, "SELECT interruptions FROM call_summary WHERE interruptions > 0"); len(rows) == 0 {
 		t.Error("no interruption was counted")
 	}
@@ -420,9 +406,7 @@ func TestPageTakenOver(t *testing.T) {
 	p.untilMessage(t, "assistant voice", "You said: "+heardWords) // through its socket
 	other.click(t, "hangup")
 	other.untilOver(t)
-	if d := cmp.Diff([]string{"taken_over", "hangup"}, s.untilEnded(t, 2)); d != "" {
-		t.Errorf("the calls' ends (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, s.untilEnded(t, 2), []string{"taken_over", "hangup"}, "the calls' ends")
 }
 
 // TestPageWithoutMicrophone presses Talk without permission to use the microphone.
@@ -434,9 +418,7 @@ func TestPageWithoutMicrophone(t *testing.T) {
 	p.click(t, "talk")
 	p.untilNotice(t, "mic_denied", "The microphone is blocked for this page. Allow it in the address bar")
 	p.untilOver(t)
-	if n := len(s.sim.Sessions()); n != 0 {
-		t.Errorf("%d calls were made", n)
-	}
+	testkit.Equal(t, len(s.sim.Sessions()), 0, "calls were made")
 	if rows := s.rows(t, "SELECT id FROM calls"); len(rows) != 0 {
 		t.Errorf("saved calls %q", rows)
 	}
@@ -480,9 +462,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 	p.untilMessage(t, "assistant voice completed", greeting)
 	p.untilSilent(t)
 	said := s.messages(t, p.thread(t))
-	if code := s.terminate(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.terminate(), 0, "exit code")
 	p.untilNotice(t, "ended_shutdown", "The server is shutting down, so the call ended. What reached it is saved.")
 	p.untilOver(t)
 	p.until(t, "the word that the server is away", "probe.all('offline').length === 1")
@@ -491,9 +471,7 @@ func TestPageTellsWhatWentWrong(t *testing.T) {
 
 	s.start()
 	p.until(t, "the server's return", "probe.all('offline').length === 0")
-	if d := cmp.Diff(said, s.messages(t, p.thread(t))); d != "" {
-		t.Errorf("after the restart (-before +after):\n%s", d)
-	}
+	testkit.Equal(t, s.messages(t, p.thread(t)), said, "after the restart")
 	p.click(t, "talk")
 	p.untilLive(t)
 	p.click(t, "hangup")

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -29,9 +28,7 @@ func configuredAs(t *testing.T, s *simulator.Session) (c configured) {
 		if r.Event.Type == realtime.TypeSessionUpdate {
 			testkit.Must(t, json.Unmarshal(r.Event.Session, &c))
 		}
-		if r.Refused != "" {
-			t.Errorf("refused with %s: %s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused with: %s", r.Event.Raw)
 	}
 	return c
 }
@@ -70,12 +67,8 @@ func TestPageThreadSettings(t *testing.T) {
 	p.fill(t, "field-description", "For one conversation.")
 	p.pressID(t, "assistant-back")
 	p.until(t, "the conversation's own", "probe.all('choose-assistant')[0]?.value === 'mine' && "+facts+".includes('sage') && "+tools+".length === 0 && probe.all('chosen-fixed').length === 0")
-	if got := s.rows(t, "SELECT assistant_id FROM threads"); !slices.Equal(got, []string{"mine"}) {
-		t.Errorf("the threads have %q", got)
-	}
-	if got := s.rows(t, "SELECT id FROM assistants"); !slices.Equal(got, []string{"mine"}) {
-		t.Errorf("the owner has the assistants %q", got)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT assistant_id FROM threads"), []string{"mine"}, "the threads")
+	testkit.Equal(t, s.rows(t, "SELECT id FROM assistants"), []string{"mine"}, "the owner has the assistants")
 	p.pressID(t, "change-assistant")
 	p.fill(t, "field-instructions", "You are at my service.")
 	p.until(t, "that it is saved", "probe.all('assistant-saved')[0].innerText === 'Saved'")
@@ -140,12 +133,8 @@ func TestPageChangesVoiceInACall(t *testing.T) {
 	p.click(t, "hangup")
 	p.untilOver(t)
 	for i, want := range []string{"sage", "verse"} {
-		if got := configuredAs(t, s.sim.Sessions()[i]).Audio.Output.Voice; got != want {
-			t.Errorf("call %d has the voice %q, want %q", i, got, want)
-		}
+		testkit.Equal(t, configuredAs(t, s.sim.Sessions()[i]).Audio.Output.Voice, want, "call %d has the voice", i)
 	}
 	want := []string{thread + " | relayed | sage", thread + " | spoken | verse"}
-	if got := s.rows(t, "SELECT thread_id, upstream, voice FROM calls ORDER BY started_at"); !slices.Equal(got, want) {
-		t.Errorf("the calls are %q, want %q", got, want)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT thread_id, upstream, voice FROM calls ORDER BY started_at"), want, "the calls")
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -65,7 +66,5 @@ func TestPageTrials(t *testing.T) {
 	p.until(t, "the voice", "played > 0.05")
 	p.until(t, "its end", "probe.all('hear-voice')[0].dataset.playing === undefined")
 	p.until(t, "no conversation", `fetch('/api/threads').then((r) => r.json()).then(({ threads }) => threads.length === 0)`)
-	if n := eval[int](t, p, "opened.length"); n != 1 {
-		t.Errorf("the microphone was opened %d times", n)
-	}
+	testkit.Equal(t, eval[int](t, p, "opened.length"), 1, "the microphone was opened times")
 }

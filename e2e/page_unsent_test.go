@@ -89,9 +89,7 @@ func TestPageTextsArrive(t *testing.T) {
 			said = append(said, m.Text())
 		}
 	}
-	if want := []string{"First.", "Second.", "Third.", "Fourth.", "Fifth.", "Sixth.", "Seventh."}; !slices.Equal(said, want) {
-		t.Errorf("the thread has %q, want %q", said, want)
-	}
+	testkit.Equal(t, said, []string{"First.", "Second.", "Third.", "Fourth.", "Fifth.", "Sixth.", "Seventh."}, "the thread")
 }
 
 // TestPageAnswersWhatACallLeft hangs up before an answer to what was typed: the page says so, also after a reload, and has it answered.

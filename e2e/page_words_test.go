@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -114,9 +115,7 @@ func TestPageShowsWhatIsMade(t *testing.T) {
 	if strings.Contains(page, "my best wishes") {
 		t.Errorf("the shared page has words that nobody has heard: %s", page)
 	}
-	if roles := eval[string](t, reader, "['header', 'main', 'article h2', 'link[rel=icon]'].filter((part) => !document.querySelector(part)).join()"); roles != "" {
-		t.Errorf("the shared page has no %s", roles)
-	}
+	testkit.Equal(t, eval[string](t, reader, "['header', 'main', 'article h2', 'link[rel=icon]'].filter((part) => !document.querySelector(part)).join()"), "", "the shared page has no")
 	reader.wantAccessible(t, "shared")
 	reader.look(t, "shared-german")
 }

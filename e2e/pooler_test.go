@@ -40,9 +40,7 @@ func TestBehindAPooler(t *testing.T) {
 	wantRefusal(t, status, body, http.StatusTooManyRequests, "too_many_calls") // both share one limit
 	second := c.at(1).dial(t, request{thread: first.thread, takeover: true})
 	second.next("bridge.ready")
-	if reason := first.ended(); reason != "taken_over" {
-		t.Errorf("the call ended because of %s", reason)
-	}
+	testkit.Equal(t, first.ended(), "taken_over", "the call ended because")
 	owner.learns("call_ended", first)
 	owner.leave()
 	c.at(0)

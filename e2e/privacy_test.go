@@ -2,10 +2,10 @@ package e2e
 
 import (
 	"archive/zip"
-	"slices"
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -30,19 +30,13 @@ func TestOwnerCommands(t *testing.T) {
 		return names
 	}
 	thread := func(key thread.Key) string { return "threads/" + key.Thread + "/thread.json" }
-	if got := names("anna"); !slices.Equal(got, []string{"owner.json", thread(anna)}) {
-		t.Errorf("anna has %q", got)
-	}
+	testkit.Equal(t, names("anna"), []string{"owner.json", thread(anna)}, "anna")
 	if code, _, _ := runCommand(t, environ, "erase"); code == 0 {
 		t.Error("erase needs no owner")
 	}
 	if code, _, errs := runCommand(t, environ, "erase", "--owner", "anna"); code != 0 {
 		t.Errorf("erase: %d, %s", code, errs)
 	}
-	if got := names("anna"); !slices.Equal(got, []string{"owner.json"}) {
-		t.Errorf("anna still has %q", got)
-	}
-	if got := names("bert"); !slices.Equal(got, []string{"owner.json", thread(bert)}) {
-		t.Errorf("bert has %q", got)
-	}
+	testkit.Equal(t, names("anna"), []string{"owner.json"}, "anna still")
+	testkit.Equal(t, names("bert"), []string{"owner.json", thread(bert)}, "bert")
 }

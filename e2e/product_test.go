@@ -33,9 +33,7 @@ func TestProduct(t *testing.T) {
 		t.Fatalf("%d blocks, want two for the shell and a script", len(blocks))
 	}
 	start, once, script := blocks[0][2], blocks[1][2], blocks[2][2]
-	if lines := strings.Count(once+script, "\n"); lines != 20 {
-		t.Errorf("the twenty lines are %d", lines)
-	}
+	testkit.Equal(t, strings.Count(once+script, "\n"), 20, "the twenty lines")
 
 	dir := t.TempDir()
 	program, err := build()

@@ -223,9 +223,7 @@ func (p *program) terminate() int {
 // finish stops the process if the test has not, and checks its log.
 func (p *program) finish() {
 	if !p.mine {
-		if code := p.terminate(); code != 0 {
-			p.t.Errorf("exit code %d", code)
-		}
+		testkit.Equal(p.t, p.terminate(), 0, "exit code")
 	}
 	log, _, _ := strings.Cut(p.stderr.String(), "SIGQUIT: quit")
 	for line := range strings.Lines(log) {

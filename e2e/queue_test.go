@@ -222,8 +222,6 @@ func wantDelivered(t *testing.T, database string, threads []string, each int) {
 			words := fmt.Sprintf("t%d m%03d", i, n)
 			want = append(want, words, "re "+words)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("thread %d is %q", i, got)
-		}
+		testkit.Equal(t, got, want, "thread %d", i)
 	}
 }

@@ -79,9 +79,7 @@ func TestUseRealtime(t *testing.T) {
 	eval[any](t, p, "client.stopAudioCapture() ?? null")
 	eval[any](t, p, `client.sendTextMessage("Make the page dark, please.") ?? null`)
 	said("assistant: I have changed the colours of the page for you.")
-	if ran := eval[[]string](t, p, "client.seen.ran"); !slices.Equal(ran, []string{`changeBrowserTheme {"theme":"dark"}`}) {
-		t.Errorf("the page has run %q", ran)
-	}
+	testkit.Equal(t, eval[[]string](t, p, "client.seen.ran"), []string{`changeBrowserTheme {"theme":"dark"}`}, "the page has run")
 	if errors := eval[[]string](t, p, "client.seen.errors"); len(errors) > 0 {
 		t.Errorf("the hook reports %q", errors)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
 )
@@ -215,9 +216,7 @@ func TestRecordedSoak(t *testing.T) {
 		}},
 		{"stopped", func(calls []*recordedCall) {
 			all := endOf(calls)
-			if code := r.terminate(); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, r.terminate(), 0, "exit code")
 			all(false)
 			if left := r.tapes(t); len(left) > 0 {
 				t.Errorf("a process that was told to stop leaves recordings to the next one: %q", left)

@@ -178,9 +178,7 @@ func TestRecording(t *testing.T) {
 	if status := r.do(t, http.MethodDelete, "/api/threads/"+c.thread, "", "").status; status != http.StatusNoContent {
 		t.Fatalf("delete the thread: %d", status)
 	}
-	if status := r.do(t, http.MethodGet, "/api/calls/"+c.id+"/recording", "", "").status; status != http.StatusNotFound {
-		t.Errorf("the recording of a deleted thread: %d", status)
-	}
+	testkit.Equal(t, r.do(t, http.MethodGet, "/api/calls/"+c.id+"/recording", "", "").status, http.StatusNotFound, "the recording of a deleted thread")
 }
 
 // TestRecordingKilled kills the process in a call that is recorded: what was said until a second before is kept.

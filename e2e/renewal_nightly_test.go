@@ -6,12 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"regexp"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -48,9 +48,7 @@ func TestPageThroughRenewals(t *testing.T) {
 				p.say(t, recallPlease)
 				p.untilMessage(t, "assistant voice completed", recalled+word)
 			}
-			if states := eval[[]string](t, p, "probe.states"); !slices.Equal(states, []string{"connecting", "connected"}) {
-				t.Errorf("%s: the connection was in the states %q", kind.name, states)
-			}
+			testkit.Equal(t, eval[[]string](t, p, "probe.states"), []string{"connecting", "connected"}, "%s: the connection was in the states", kind.name)
 			t.Logf("%s: audio in Chromium: %s", kind.name, eval[string](t, p, `voicebridge.pc.getStats().then((all) => [...all.values()]
 				.filter((s) => s.type === 'inbound-rtp' && s.kind === 'audio')
 				.map((s) => Math.round(s.concealedSamples / 48) + ' of ' + Math.round(s.totalSamplesReceived / 48) + ' ms had to be concealed').join())`))
@@ -58,9 +56,7 @@ func TestPageThroughRenewals(t *testing.T) {
 			p.untilOver(t)
 			s.untilEnded(t, call+1)
 		}
-		if got := s.rows(t, "SELECT text FROM messages WHERE role = 'user' ORDER BY created_at"); !slices.Equal(got, typed) {
-			t.Errorf("%s: typed was %q, the database has %q", kind.name, typed, got)
-		}
+		testkit.Equal(t, s.rows(t, "SELECT text FROM messages WHERE role = 'user' ORDER BY created_at"), typed, "%s: typed was, the database", kind.name)
 		p.visit(t, "about:blank")
 	}
 }

@@ -55,9 +55,7 @@ func neighbourTakesThread(t *testing.T, shared bool) {
 	later := c.dial(t, request{thread: first.thread})
 	var ready struct{ Replayed int }
 	testkit.Must(t, json.Unmarshal(later.next("bridge.ready").Raw, &ready))
-	if told := map[bool]int{true: len(want)}[shared]; ready.Replayed != told {
-		t.Errorf("%d messages were replayed, want %d", ready.Replayed, told)
-	}
+	testkit.Equal(t, map[bool]int{true: len(want)}[shared], ready.Replayed, "messages were replayed")
 	if !shared {
 		c.launch(0) // before anything is said in the later call
 	}

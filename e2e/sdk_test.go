@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -136,9 +134,7 @@ func testSDK(t *testing.T, generation string) {
 		t.Errorf("the SDK's call is %q, saved are %q", connected.CallID, rows)
 	}
 	sdkSession(t, p)
-	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken"}) {
-		t.Errorf("the SDK reports the errors %q", got)
-	}
+	testkit.Equal(t, eval[[]string](t, p, "client.errors"), []string{"tool_name_taken"}, "the SDK reports the errors")
 
 	// A spoken turn: the SDK retrieves the item to get its words.
 	p.speak(t)
@@ -152,24 +148,16 @@ func testSDK(t *testing.T, generation string) {
 
 	p.sdkSay(t, "Make the page dark, please.")
 	p.untilHistory(t, "assistant: I have changed the colours of the page for you.")
-	if got := eval[[]string](t, p, "client.ran"); !slices.Equal(got, []string{"theme dark"}) {
-		t.Errorf("the app has run %q", got)
-	}
+	testkit.Equal(t, eval[[]string](t, p, "client.ran"), []string{"theme dark"}, "the app has run")
 	wantToolOutput(t, s.upstream(t, 0), "The page is dark now.")
 
 	// The server's tools draw, one of them with the name of the app's and one that the app does
 	// not know: the SDK runs nothing and sends nothing for them.
 	p.sdkSay(t, "Show me two charts.")
 	p.untilHistory(t, "assistant: "+drawn)
-	if got := eval[[]string](t, p, "client.errors"); !slices.Equal(got, []string{"tool_name_taken"}) {
-		t.Errorf("the SDK reports the errors %q", got)
-	}
-	if got := eval[[]string](t, p, "client.ran"); !slices.Equal(got, []string{"theme dark"}) {
-		t.Errorf("the app has run %q", got)
-	}
-	if n := eval[int](t, p, "probe.events.filter(({ way, event }) => way === 'out' && event.item?.type === 'function_call_output').length"); n != 1 {
-		t.Errorf("the SDK has sent %d outputs", n)
-	}
+	testkit.Equal(t, eval[[]string](t, p, "client.errors"), []string{"tool_name_taken"}, "the SDK reports the errors")
+	testkit.Equal(t, eval[[]string](t, p, "client.ran"), []string{"theme dark"}, "the app has run")
+	testkit.Equal(t, eval[int](t, p, "probe.events.filter(({ way, event }) => way === 'out' && event.item?.type === 'function_call_output').length"), 1, "the SDK has sent outputs")
 	want := []string{
 		"user: " + heardWords, "assistant: " + greeting, "user: Good morning!", "assistant: Good to see you again.",
 		"user: Make the page dark, please.", "function_call changeBrowserTheme: The page is dark now.", "assistant: I have changed the colours of the page for you.",
@@ -186,9 +174,7 @@ func testSDK(t *testing.T, generation string) {
 		t.Errorf("the call ended with %q", got[0])
 	}
 	wantTools := []string{"changeBrowserTheme | client | done", "create_bar_chart | app | done", "create_pie_chart | app | done"}
-	if d := cmp.Diff(wantTools, s.rows(t, "SELECT name, executor, status FROM tool_call_log")); d != "" {
-		t.Errorf("tool calls (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, s.rows(t, "SELECT name, executor, status FROM tool_call_log"), wantTools, "tool calls")
 	if got := eval[[]string](t, p, "client.warnings"); len(got) != 0 {
 		t.Errorf("the SDK warns: %q (connected after %.0f ms)", got, connected.MS)
 	}
@@ -223,9 +209,7 @@ func wantToolOutput(t *testing.T, session *simulator.Session, want string) {
 		}
 		outputs = append(outputs, it.Output)
 	}
-	if !slices.Equal(outputs, []string{want}) {
-		t.Errorf("the model was told %q, want %q", outputs, want)
-	}
+	testkit.Equal(t, outputs, []string{want}, "the model was told, want %q", want)
 }
 
 // sdkInterrupt interrupts a long answer and asks for another one.
@@ -267,9 +251,7 @@ func TestSDKWithAWrongKey(t *testing.T) {
 	p.visit(t, site.URL)
 	eval[any](t, p, sdkClient)
 	got := eval[string](t, p, fmt.Sprintf("client.connect(%q, 'ek_wrong').then(() => 'connected', (error) => error.message)", s.url))
-	if want := "Realtime call request failed with status 401: This client secret is unknown or has expired."; got != want {
-		t.Errorf("it says %q, want %q", got, want)
-	}
+	testkit.Equal(t, got, "Realtime call request failed with status 401: This client secret is unknown or has expired.", "it")
 	if rows := s.rows(t, "SELECT id FROM threads"); len(rows) != 0 {
 		t.Errorf("threads %q", rows)
 	}

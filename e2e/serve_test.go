@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestServe starts the program and stops it by a signal.
@@ -19,9 +21,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("%s: status %d: %.300s", path, status, body)
 		}
 	}
-	if code := s.terminate(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
-	}
+	testkit.Equal(t, s.terminate(), 0, "exit code: %s", s.stderr)
 	if log := s.stderr.String(); !strings.Contains(log, "the upstream is the simulator") || !strings.Contains(log, "msg=stopping") {
 		t.Errorf("log %s", log)
 	}
@@ -42,9 +42,7 @@ func TestSimulate(t *testing.T) {
 	if status, body := get(t, s.url+"/nothing"); status != 404 || !strings.Contains(body, "error") {
 		t.Errorf("status %d: %s", status, body)
 	}
-	if code := s.terminate(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
-	}
+	testkit.Equal(t, s.terminate(), 0, "exit code: %s", s.stderr)
 }
 
 // A running server holds its database and port; that is not a problem.
@@ -53,9 +51,7 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 	environ := environment(t, "VOICEBRIDGE_UDP_PORT="+strconv.Itoa(freeUDPPort(t)))
 	s := launch(t, environ)
 	code, report, _ := runCommand(t, environ, "doctor", "--listen", strings.TrimPrefix(s.url, "http://"))
-	if code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, code, 0, "exit code")
 	for _, want := range []string{
 		"ok: database: ", "which a running voicebridge uses, can be opened and has its tables", "ok: web address: a voicebridge is already running on ",
 		"ok: media (UDP): port ", "by the running voicebridge",
@@ -67,15 +63,11 @@ func TestDoctorBesideARunningServer(t *testing.T) {
 	if status, _ := get(t, s.url+"/readyz"); status != 200 {
 		t.Error("the running server was disturbed")
 	}
-	if code := s.terminate(); code != 0 {
-		t.Errorf("exit code %d: %s", code, s.stderr)
-	}
+	testkit.Equal(t, s.terminate(), 0, "exit code: %s", s.stderr)
 	// Doctor holds on to nothing: the next server gets the file and the port.
 	if _, report, _ = runCommand(t, environ, "doctor"); !strings.Contains(report, "ok: database: ") || strings.Contains(report, "a voicebridge runs") {
 		t.Errorf("afterwards:\n%s", report)
 	}
 	again := launch(t, environ)
-	if code := again.terminate(); code != 0 {
-		t.Errorf("exit code %d: %s", code, again.stderr)
-	}
+	testkit.Equal(t, again.terminate(), 0, "exit code: %s", again.stderr)
 }

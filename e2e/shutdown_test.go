@@ -41,9 +41,7 @@ func TestShutdownFinishes(t *testing.T) {
 	wantRefusal(t, status, body, http.StatusServiceUnavailable, "shutting_down")
 	close(held)
 	testkit.Receive(t, "the end of the process", r.ended)
-	if code := r.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, r.cmd.ProcessState.ExitCode(), 0, "exit code")
 	r.wantLeft(spoken, "shutdown")
 	r.wantLeft(away, "shutdown")
 	if open := r.rows(t, "SELECT call_id FROM upstream_legs WHERE hung_up_at IS NULL"); len(open) > 0 {

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -111,9 +109,7 @@ func TestSideband(t *testing.T) {
 
 	call.hangUp()
 	for _, c := range append(more, call) {
-		if reason := c.ended(); reason != "hangup" {
-			t.Errorf("a connection ended by %s", reason)
-		}
+		testkit.Equal(t, c.ended(), "hangup", "a connection ended")
 		c.until("the end of the socket", func() bool { return c.closed })
 	}
 	if _, status, _ := r.beside(t, call.caller, token); status != http.StatusNotFound {
@@ -161,9 +157,7 @@ func TestSocketsElsewhere(t *testing.T) {
 	if second == nil {
 		t.Fatalf("reconnect: %d %s", status, body)
 	}
-	if reason := first.ended(); reason != "taken_over" {
-		t.Errorf("the first connection ended by %s", reason)
-	}
+	testkit.Equal(t, first.ended(), "taken_over", "the first connection ended")
 	second.welcomed()
 	second.say("Echo: hello")
 	second.next(realtime.TypeOutputAudioDelta)
@@ -178,8 +172,6 @@ func TestSocketsElsewhere(t *testing.T) {
 	third.welcomed()
 	side.next("bridge.message")
 	third.hangUp()
-	if diff := cmp.Diff("hangup", side.ended()); diff != "" {
-		t.Errorf("the sideband ended by (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, side.ended(), "hangup", "the sideband ended")
 	side.until("the end of the socket", func() bool { return side.closed })
 }

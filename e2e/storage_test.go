@@ -49,9 +49,7 @@ func storageAway(t *testing.T, database string, leave func() (comeBack func())) 
 	until(realtime.TypeOutputBufferStopped, 2) // heard to its end
 	until("bridge.storage.delayed", 1)
 	ready := func() int { return r.do(t, http.MethodGet, "/readyz", "", "").status }
-	if status := ready(); status != http.StatusServiceUnavailable {
-		t.Errorf("/readyz: %d", status)
-	}
+	testkit.Equal(t, ready(), http.StatusServiceUnavailable, "/readyz")
 	c.say("Echo: two")
 	until(realtime.TypeOutputBufferStopped, 3)
 	comeBack()

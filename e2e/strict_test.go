@@ -106,9 +106,7 @@ func testStrictUpstream(t *testing.T, name, transport string) {
 		"user text completed: " + shortPlease, "assistant voice interrupted: n0 n1 n2 …",
 		"user voice completed: " + secondWords, "assistant voice completed: " + secondAnswer,
 	})
-	if got := r.rows(t, "SELECT DISTINCT upstream FROM responses"); !slices.Equal(got, []string{"strict"}) {
-		t.Errorf("the answers are of %q", got)
-	}
+	testkit.Equal(t, r.rows(t, "SELECT DISTINCT upstream FROM responses"), []string{"strict"}, "the answers")
 	// The next call knows what was said.
 	again := strictCaller(t, r, transport, c.thread)
 	again.say("Hello.")

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -114,17 +115,13 @@ func TestTelemetry(t *testing.T) {
 		}
 	}
 	// The process sends the rest when it ends.
-	if code := r.terminate(); code != 0 {
-		t.Errorf("serve ended with %d", code)
-	}
+	testkit.Equal(t, r.terminate(), 0, "serve ended")
 	for _, steps := range receiver.setUps(t) {
 		if !slices.Contains(steps, "upstream.dtls") || !slices.Contains(steps, "call.gate") {
 			t.Errorf("a set-up has the steps %v", steps)
 		}
 	}
-	if n := len(receiver.setUps(t)); n != 1 {
-		t.Errorf("%d set-ups", n)
-	}
+	testkit.Equal(t, len(receiver.setUps(t)), 1, "set-ups")
 }
 
 // What the caller types for a chart, and what the voice answers.

@@ -32,9 +32,7 @@ func TestTypeAndExport(t *testing.T) {
 				t.Errorf("%s: code %d, %s%s", format, code, out, errs)
 			}
 		}
-		if code := server.terminate(); code != 0 {
-			t.Errorf("serve ended with %d: %s", code, server.stderr)
-		}
+		testkit.Equal(t, server.terminate(), 0, "serve ended with: %s", server.stderr)
 	}
 	for _, c := range []struct {
 		args []string

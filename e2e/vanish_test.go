@@ -44,9 +44,7 @@ func takenOver(t *testing.T, r *rig) {
 	wantRefusal(t, status, body, http.StatusConflict, "call_active")
 
 	second := r.dial(t, request{thread: first.thread, takeover: true})
-	if reason := first.ended(); reason != "taken_over" {
-		t.Errorf("the first call ended because of %s", reason)
-	}
+	testkit.Equal(t, first.ended(), "taken_over", "the first call ended because")
 	r.wantWords(first)
 	second.next("bridge.ready")
 	first.hangUp() // already over: has no effect
@@ -177,9 +175,7 @@ func browserStalled(t *testing.T, r *rig) {
 		r.untilSaved(c)
 		want := append(slices.Clone(answered), "user voice …")
 		got := r.script(t, c.thread)
-		if diff := likeness(want, got[:min(len(got), len(want))]); diff != "" {
-			t.Errorf("thread (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, likeness(want, got[:min(len(got), len(want))]), "", "thread")
 		r.nothingOpen(t, c.thread)
 		reason := r.rows(t, fmt.Sprintf("SELECT end_reason FROM calls WHERE id = '%s'", c.id))
 		if slices.Equal(reason, []string{"browser_stalled"}) {
@@ -207,13 +203,9 @@ func TestShutdown(t *testing.T) {
 	hearing.session.SimulateSpeech()
 	hearing.next(realtime.TypeInputCommitted)
 	early.next(realtime.TypeSessionCreated)
-	if code := r.terminate(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, r.terminate(), 0, "exit code")
 	for _, c := range []*caller{idle, speaking, waiting, hearing, apart, early} {
-		if reason := c.ended(); reason != "shutdown" {
-			t.Errorf("a call ended because of %s", reason)
-		}
+		testkit.Equal(t, c.ended(), "shutdown", "a call ended because")
 		r.upstreamEnded(c)
 	}
 	r.start() // to read what is there, and to save what a slow database has not taken before

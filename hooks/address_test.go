@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestHostileURLs(t *testing.T) {
@@ -92,9 +94,7 @@ func TestPost(t *testing.T) {
 	if status, err := named.post(t.Context(), "http://localhost:"+port+"/away", http.Header{}, nil); status != http.StatusTemporaryRedirect || err != nil {
 		t.Errorf("got %d, %v, want the redirect itself", status, err)
 	}
-	if hits.Load() != 1 {
-		t.Errorf("%d requests, want 1", hits.Load())
-	}
+	testkit.Equal(t, hits.Load(), 1, "requests")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := named.post(ctx, "http://localhost:"+port+"/", http.Header{}, nil); err == nil {

@@ -171,9 +171,7 @@ func TestDeadReceiver(t *testing.T) {
 			return 10 * time.Millisecond
 		}, 200))
 		time.Sleep(lookEvery + 2000/parallel*10*time.Millisecond + time.Second)
-		if n := store.count("good"); n != 2000 {
-			t.Errorf("the good receiver has %d events", n)
-		}
+		testkit.Equal(t, store.count("good"), 2000, "the good receiver has events")
 		time.Sleep(10 * time.Minute)
 		stop()
 		store.mu.Lock()
@@ -226,9 +224,7 @@ func TestStoreAway(t *testing.T) {
 		store.mu.Unlock()
 		time.Sleep(5 * saveAgain)
 		stop()
-		if n := store.count("hook"); n != 3 {
-			t.Errorf("%d ended", n)
-		}
+		testkit.Equal(t, store.count("hook"), 3, "ended")
 	})
 }
 
@@ -253,6 +249,6 @@ func TestSigned(t *testing.T) {
 	stop := start(t, store, func(ctx context.Context, _ string, h http.Header, body []byte) (int, error) {
 		return addresses.post(ctx, receiver.URL, h, body)
 	})
-	must(t, <-verified)
+	must(t, testkit.Take(t, "verified", verified))
 	stop()
 }

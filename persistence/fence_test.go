@@ -66,7 +66,7 @@ func TestFenced(t *testing.T) {
 			t.Errorf("%s() = %v, want ErrFenced", what, err)
 		}
 	}
-	<-fenced
+	testkit.Take(t, "the fence", fenced)
 	if m, err := b.Message(ctx, key, "m"); err != nil || m.Text() != "half an" || m.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("Message() = %+v, %v", m, err)
 	}
@@ -150,8 +150,8 @@ func TestFenceIsNext(t *testing.T) {
 		testkit.Eventually(t, "second write", func() bool { return len(wrote) > 0 || waiting(t, url) == "2" })
 		return w.Records.SaveCall(records.Call{ID: "c"})
 	}))
-	must(t, <-fenced)
-	if err := <-wrote; !errors.Is(err, persistence.ErrFenced) {
+	must(t, testkit.Take(t, "the fence", fenced))
+	if err := testkit.Take(t, "that it is written", wrote); !errors.Is(err, persistence.ErrFenced) {
 		t.Errorf("CreateThread() = %v, want ErrFenced", err)
 	}
 }
@@ -176,7 +176,7 @@ func TestFrozen(t *testing.T) {
 			return errors.Join(err, w.Records.SaveCall(records.Call{ID: "c", Turns: 1}))
 		})
 	}()
-	<-frozen
+	testkit.Take(t, "that it is frozen", frozen)
 	if calls, err := b.Recover(ctx); err != nil || len(calls) != 1 {
 		t.Errorf("Recover() = %v, %v, want the call of the frozen process", calls, err)
 	}
@@ -185,7 +185,7 @@ func TestFrozen(t *testing.T) {
 		t.Errorf("AppendMessage() = %v", err)
 	}
 	close(awake)
-	if err := <-done; !errors.Is(err, persistence.ErrUnavailable) {
+	if err := testkit.Take(t, "the end", done); !errors.Is(err, persistence.ErrUnavailable) {
 		t.Errorf("Batch() = %v, want ErrUnavailable", err)
 	}
 	if got, err := b.Messages(ctx, key, 0, 0); err != nil || len(got) != 1 || got[0].Text() != "next" {
@@ -264,11 +264,9 @@ func TestRecoverBesideATurn(t *testing.T) {
 	key := thread.Key{Owner: "anna", Thread: row.ID}
 	answer := thread.Message{ID: "m", Role: thread.RoleAssistant}
 	answer.Metadata.Status = thread.StatusInProgress
-	if err := dead.Batch(ctx, key, func(b *persistence.Batch) error {
+	must(t, dead.Batch(ctx, key, func(b *persistence.Batch) error {
 		return errors.Join(b.ClaimTurn("lost"), second(b.AppendMessage(answer)))
-	}); err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	}))
 	claimed := make(chan error, 1)
 	persistence.WhileRecovering(next, func() {
 		go func() {
@@ -280,7 +278,7 @@ func TestRecoverBesideATurn(t *testing.T) {
 	if _, err := next.Recover(ctx); err != nil {
 		t.Errorf("Recover() = %v", err)
 	}
-	if err := <-claimed; err != nil {
+	if err := testkit.Take(t, "the claim", claimed); err != nil {
 		t.Errorf("ClaimTurn() = %v", err)
 	}
 	if turn, err := next.RunningTurn(ctx, key); err != nil || turn.ID != "next" {
@@ -329,7 +327,7 @@ func TestCallBesideItsSuccessor(t *testing.T) {
 	}); err != nil {
 		t.Errorf("Batch() = %v", err)
 	}
-	if err := <-next; !errors.Is(err, persistence.ErrConflict) {
+	if err := testkit.Take(t, "the next", next); !errors.Is(err, persistence.ErrConflict) {
 		t.Errorf("Batch() of the next call = %v, want ErrConflict", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -209,9 +210,7 @@ func TestOwnerWatchedElsewhere(t *testing.T) {
 			t.Fatalf("after %s: %v", e.Type, err)
 		}
 	}
-	if d := cmp.Diff([]string{"thread_created", "thread_updated", "thread_deleted", "large"}, got); d != "" {
-		t.Errorf("events (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, got, []string{"thread_created", "thread_updated", "thread_deleted", "large"}, "events")
 }
 
 func TestSecondProcessWithTheSameInstance(t *testing.T) {
@@ -321,9 +320,7 @@ func TestSerializableByDefault(t *testing.T) {
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatalf("connect: %v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	return conn
 }
@@ -354,7 +351,7 @@ func TestCancelledWhileCommitting(t *testing.T) {
 	}
 	cancel()
 	do("SELECT pg_advisory_unlock(1)")
-	if err := <-made; err != nil {
+	if err := testkit.Take(t, "that it is made", made); err != nil {
 		t.Errorf("CreateThread() = %v, though it was saved", err)
 	}
 	if threads, _, err := store.Threads(t.Context(), "anna", persistence.ThreadFilter{}); err != nil || len(threads) != 1 {
@@ -382,7 +379,7 @@ func TestErasedWhileNumbered(t *testing.T) {
 	untilOneWaits(t, url)
 	_, err := admin.Exec(ctx, "COMMIT")
 	must(t, err)
-	must(t, <-deleted)
+	must(t, testkit.Take(t, "the deletion", deleted))
 	if rows := persistencetest.Rows(t, url, "SELECT type FROM events WHERE mark = 'm'"); len(rows) != 0 {
 		t.Errorf("%v stays in the log", rows)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestStatementsAreKeptOnceTheyRanTwice runs a query in transactions, outside, by many at once, and one that fails. All
@@ -15,9 +17,7 @@ func TestStatementsAreKeptOnceTheyRanTwice(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	db, err := sql.Open("sqlite", sqliteDSN(filepath.Join(t.TempDir(), "x.db"), "_txlock=immediate"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = db.Close() }()
 	db.SetMaxOpenConns(1)
 	if _, err := db.ExecContext(ctx, "CREATE TABLE counted (n integer NOT NULL)"); err != nil {
@@ -71,9 +71,7 @@ func TestStatementsAreKeptOnceTheyRanTwice(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if kept() != 3 {
-		t.Errorf("%d are kept, want 3", kept())
-	}
+	testkit.Equal(t, kept(), 3, "are kept")
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := s.ExecContext(ended, add, 5); !errors.Is(err, context.Canceled) {

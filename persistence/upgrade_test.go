@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -56,9 +57,7 @@ func TestUpgrade(t *testing.T) {
 			}
 			must(t, s.DeleteThread(t.Context(), thread.Key{Owner: "anna", Thread: id}))
 			for _, query := range []string{"herons", "geese", "storks"} {
-				if found := find(query); found != "" {
-					t.Errorf("%q is found in %q", query, found)
-				}
+				testkit.Equal(t, find(query), "", "%q is found", query)
 			}
 		})
 	}
@@ -79,9 +78,7 @@ func TestUpgradeOfVersion27(t *testing.T) {
 			wantSame(t, contents(t, url, columns), want)
 			wantSame(t, schemaOf(t, url), schemaOf(t, fresh))
 			kinds := persistencetest.Rows(t, url, "SELECT kind, status_reason, count(*) FROM responses WHERE kind <> 'response' OR status_reason <> '' GROUP BY kind, status_reason")
-			if got := fmt.Sprint(kinds); got != "[[title  2]]" {
-				t.Errorf("what is no answer: %s", got)
-			}
+			testkit.Equal(t, fmt.Sprint(kinds), "[[title  2]]", "what is no answer")
 		})
 	}
 }
@@ -139,18 +136,14 @@ func TestUpgradeOfAssistants(t *testing.T) {
 func wantUpstreams(t *testing.T, url string) {
 	t.Helper()
 	of := persistencetest.Rows(t, url, "SELECT DISTINCT c.upstream, r.upstream FROM responses AS r LEFT JOIN calls AS c ON c.id = r.call_id ORDER BY r.upstream")
-	if got := fmt.Sprint(of); got != "[[NULL ] [openai openai]]" {
-		t.Errorf("the upstreams of calls and of their answers: %s", got)
-	}
+	testkit.Equal(t, fmt.Sprint(of), "[[NULL ] [openai openai]]", "the upstreams of calls and of their answers")
 }
 
 // wantSame compares tables' rows or definitions.
 func wantSame(t *testing.T, got, want map[string][]string) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(merged(got, want))) {
-		if !slices.Equal(got[name], want[name]) {
-			t.Errorf("%s is\n%s\nwant\n%s", name, strings.Join(got[name], "\n"), strings.Join(want[name], "\n"))
-		}
+		testkit.Equal(t, got[name], want[name], "%s is %s want %s", name, strings.Join(got[name], "\n"), strings.Join(want[name], "\n"))
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 const (
@@ -116,9 +118,7 @@ func TestCreateCallRefused(t *testing.T) {
 			if call.ID != "" {
 				t.Errorf("call %+v beside an error", call)
 			}
-			if n := requests.Load(); n != 1 {
-				t.Errorf("%d requests", n)
-			}
+			testkit.Equal(t, requests.Load(), 1, "requests")
 		})
 	}
 }
@@ -163,9 +163,7 @@ func TestCallID(t *testing.T) {
 		"https://h/v1/realtime/calls/4b1d-9?a=b#c": "4b1d-9", "%zz": "", "/v1/realtime/calls/a%2Fb": "a/b", "/v1/realtime/calls/..": "",
 		"/v1/realtime/calls/%00": "", "//host/openai/v1/realtime/calls/rtc_1?webrtcfilter=on": "rtc_1", "/" + strings.Repeat("x", 300): "",
 	} {
-		if got := callID(location); got != want {
-			t.Errorf("id of %q is %q, want %q", location, got, want)
-		}
+		testkit.Equal(t, callID(location), want, "id of %q", location)
 	}
 }
 
@@ -219,9 +217,7 @@ func TestCreateCallOnceOnBrokenConnection(t *testing.T) {
 	if _, err := c.CreateCall(t.Context(), "v=0", nil); err == nil {
 		t.Error("no error")
 	}
-	if n := requests.Load(); n != 1 {
-		t.Errorf("%d requests", n)
-	}
+	testkit.Equal(t, requests.Load(), 1, "requests")
 }
 
 func TestCreateCallNoServer(t *testing.T) {
@@ -267,9 +263,7 @@ func TestHangup(t *testing.T) {
 			if errors.As(err, &api); (err == nil) != (tt.status == 0) || (api != nil && api.Status != tt.status) {
 				t.Errorf("error is %v", err)
 			}
-			if n := requests.Load(); n != tt.requests {
-				t.Errorf("%d requests, want %d", n, tt.requests)
-			}
+			testkit.Equal(t, requests.Load(), tt.requests, "requests")
 		})
 	}
 	if err := (&Client{BaseURL: "http://127.0.0.1:1"}).Hangup(t.Context(), ""); err != nil {
@@ -284,9 +278,7 @@ func TestRetryAfter(t *testing.T) {
 		"": 0, "12": 12 * time.Second, "-1": 0, "1e9": 0, "99999999999": 24 * time.Hour, "x": 0,
 		"Sat, 21 Nov 2026 10:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 09:00:00 GMT": 0,
 	} {
-		if got := retryAfter(header, now); got != want {
-			t.Errorf("%q is %v, want %v", header, got, want)
-		}
+		testkit.Equal(t, retryAfter(header, now), want, "%q", header)
 	}
 }
 
@@ -314,13 +306,13 @@ func TestClientAddress(t *testing.T) {
 		if _, err := tt.client.CreateCall(t.Context(), "v=0", nil); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		if got := <-asked; got != tt.call && (got.path != "/" || tt.call.path != "") {
+		if got := testkit.Take(t, "a request", asked); got != tt.call && (got.path != "/" || tt.call.path != "") {
 			t.Errorf("%s: asked %+v, want %+v", name, got, tt.call)
 		}
 		if err := tt.client.Hangup(t.Context(), "c"); err != nil { // 404: it is gone
 			t.Errorf("%s: %v", name, err)
 		}
-		if got := <-asked; got != tt.hangup {
+		if got := testkit.Take(t, "a request", asked); got != tt.hangup {
 			t.Errorf("%s: asked %+v, want %+v", name, got, tt.hangup)
 		}
 	}
@@ -334,8 +326,6 @@ func TestHideSecrets(t *testing.T) {
 		`{"text":"a demo"}`:          `{"text":"a demo"}`,
 		`header-value-of-a-gateway!`: `[key]!`,
 	} {
-		if got := string(HideSecrets([]byte(in), "xai-0123456789", "demo", "", "header-value-of-a-gateway")); got != want {
-			t.Errorf("of %s is left %s, want %s", in, got, want)
-		}
+		testkit.Equal(t, string(HideSecrets([]byte(in), "xai-0123456789", "demo", "", "header-value-of-a-gateway")), want, "of %s is left", in)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"voicebridge/internal/testkit"
@@ -71,9 +70,7 @@ func TestDecodeEveryServerEvent(t *testing.T) {
 			AudioEndMS: want.AudioEndMS, Item: want.Item, Response: want.Response, Session: want.Session,
 			Usage: want.Usage, Part: want.Part, Error: want.Error, Raw: raw,
 		}
-		if diff := cmp.Diff(expected, e); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", e.Type, diff)
-		}
+		testkit.Equal(t, e, expected, "%s", e.Type)
 	}
 }
 
@@ -166,9 +163,7 @@ func TestDecodeTolerates(t *testing.T) {
 			got, err := Decode([]byte(tt.raw))
 			must(t, err)
 			tt.want.Raw = []byte(tt.raw)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, got, tt.want, "got")
 		})
 	}
 }
@@ -190,9 +185,7 @@ func TestDecodeMalformed(t *testing.T) {
 				t.Errorf("%q does not name %s", e.Malformed, field)
 			}
 			e.Malformed = nil
-			if diff := cmp.Diff(Event{Type: "x", EventID: "e", Raw: raw}, e); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", raw, diff)
-			}
+			testkit.Equal(t, e, Event{Type: "x", EventID: "e", Raw: raw}, "%s", raw)
 		}
 	}
 	e, err := Decode([]byte(`{"type":"x","event_id":5}`))

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestDecodeItem(t *testing.T) {
@@ -44,12 +46,8 @@ func TestDecodeItem(t *testing.T) {
 			t.Parallel()
 			got, err := DecodeItem(json.RawMessage(tt.raw))
 			must(t, err)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-			if got.Text() != tt.text {
-				t.Errorf("text is %q, want %q", got.Text(), tt.text)
-			}
+			testkit.Equal(t, got, tt.want, "got")
+			testkit.Equal(t, got.Text(), tt.text, "text")
 		})
 	}
 	for _, raw := range []string{
@@ -109,9 +107,7 @@ func TestDecodeResponse(t *testing.T) {
 				got.Usage.Raw = nil
 			}
 			got.StatusDetails.Raw = nil
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, got, tt.want, "got")
 		})
 	}
 	if _, err := DecodeResponse(json.RawMessage(`[]`)); err == nil {
@@ -145,9 +141,7 @@ func TestBuilders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if string(tt.got) != tt.want {
-				t.Errorf("got  %s\nwant %s", tt.got, tt.want)
-			}
+			testkit.Equal(t, string(tt.got), tt.want, "got  %s", tt.got)
 			if e, err := Decode(tt.got); err != nil || e.Malformed != nil {
 				t.Errorf("own event does not decode: %v, %v", err, e.Malformed)
 			}
@@ -171,9 +165,7 @@ func TestErrorClasses(t *testing.T) {
 		t.Error("the type insufficient_quota is not fatal")
 	}
 	for want, e := range map[string]*Error{"c: m": {Code: "c", Message: "m"}, "m": {Message: "m"}, "c": {Code: "c"}, "t": {Type: "t"}} {
-		if e.Error() != want {
-			t.Errorf("%q, want %q", e.Error(), want)
-		}
+		testkit.Equal(t, e.Error(), want, "e.Error()")
 	}
 }
 
@@ -269,8 +261,6 @@ func TestMember(t *testing.T) {
 		{``, "a", ``},
 		{"{\"a\":\"\xff\"}", "a", ``},
 	} {
-		if got := string(Member(json.RawMessage(tt.raw), strings.Fields(tt.path)...)); got != tt.want {
-			t.Errorf("Member(%s, %s) = %s, want %s", tt.raw, tt.path, got, tt.want)
-		}
+		testkit.Equal(t, string(Member(json.RawMessage(tt.raw), strings.Fields(tt.path)...)), tt.want, "Member(%s, %s)", tt.raw, tt.path)
 	}
 }

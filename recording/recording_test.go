@@ -36,18 +36,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func tone(t testing.TB, hertz float64, packets int) [][]byte {
 	t.Helper()
 	encoder, err := opus.NewEncoder(sampleRate)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out, pcm := make([][]byte, packets), make([]int16, frame)
 	for i := range out {
 		for n := range pcm {
 			pcm[n] = int16(16384 * math.Sin(2*math.Pi*hertz*float64(i*frame+n)/sampleRate))
 		}
 		packet, err := encoder.Encode(pcm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out[i] = bytes.Clone(packet)
 	}
 	return out
@@ -151,9 +147,7 @@ func TestTimeline(t *testing.T) {
 				}}))
 			}
 			must(t, line.finish(time.Duration(tt.length)*time.Millisecond))
-			if ms := got.of(sound); !slices.Equal(ms, tt.want) {
-				t.Errorf("packets at %v ms, want %v", ms, tt.want)
-			}
+			testkit.Equal(t, got.of(sound), tt.want, "packets")
 			if ms := got.length * 1000 / sampleRate; abs(ms-tt.length) > 3 {
 				t.Errorf("%d ms long, want %d", ms, tt.length)
 			}
@@ -210,12 +204,8 @@ func TestSavedSilence(t *testing.T) {
 		want = append(want, 100+20*at)
 	}
 	must(t, line.finish(6*time.Second))
-	if ms := got.of(sound); !slices.Equal(ms, want) {
-		t.Errorf("packets at %v ms, want %v", ms, want)
-	}
-	if got.length != 6*sampleRate {
-		t.Errorf("%d samples, want %d", got.length, 6*sampleRate)
-	}
+	testkit.Equal(t, got.of(sound), want, "packets")
+	testkit.Equal(t, got.length, 6*sampleRate, "samples")
 	fills := 0
 	for i, packet := range got.packets {
 		if at := got.starts[i] * 1000 / sampleRate; at > 1400 && at < 3600 && opus.IsEmpty(packet) {
@@ -438,9 +428,7 @@ func TestHeld(t *testing.T) {
 						ms = append(ms, got.starts[i]*1000/sampleRate)
 					}
 				}
-				if !slices.Equal(ms, want) {
-					t.Errorf("packets at %v ms, want %v", ms, want)
-				}
+				testkit.Equal(t, ms, want, "packets")
 				if ms := got.length * 1000 / sampleRate; abs(ms-20*(all-before)) > 20 {
 					t.Errorf("%d ms long", ms)
 				}
@@ -537,9 +525,7 @@ func TestPCM(t *testing.T) {
 			}
 			n++
 		}
-		if n != 50 {
-			t.Errorf("%d packets", n)
-		}
+		testkit.Equal(t, n, 50, "packets")
 	})
 }
 
@@ -570,9 +556,7 @@ func TestMix(t *testing.T) {
 	}
 	data, err := json.Marshal(Peaks{PerSecond: 20, User: []int8{0, 100}, Assistant: []int8{}})
 	must(t, err)
-	if string(data) != `{"per_second":20,"user":[0,100],"assistant":[]}` {
-		t.Error(string(data))
-	}
+	testkit.Equal(t, string(data), `{"per_second":20,"user":[0,100],"assistant":[]}`, "string(data)")
 }
 
 // TestCut cuts a second out of the middle of a track: it begins a little earlier, which a player leaves out.
@@ -599,9 +583,7 @@ func TestCut(t *testing.T) {
 			if !slices.EqualFunc(packets, sound[tt.first:tt.last], bytes.Equal) {
 				t.Errorf("%d packets", len(packets))
 			}
-			if skip := int(part.Bytes()[38]) | int(part.Bytes()[39])<<8; skip != tt.skip {
-				t.Errorf("a player leaves out %d samples, want %d", skip, tt.skip)
-			}
+			testkit.Equal(t, int(part.Bytes()[38])|int(part.Bytes()[39])<<8, tt.skip, "a player leaves out samples")
 		})
 	}
 	if err := cut(io.Discard, bytes.NewReader(whole.Bytes()[:2000]), 0, 1<<30); !errors.Is(err, errOgg) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestWithoutEchoes(t *testing.T) {
@@ -48,16 +50,12 @@ func TestWithoutEchoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			before, err := json.Marshal(c.in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var got []string
 			for _, m := range WithoutEchoes(c.in) {
 				got = append(got, fmt.Sprintf("%s:%d", m.ID, len(m.Parts)))
 			}
-			if text := strings.Join(got, " "); text != c.want {
-				t.Errorf("WithoutEchoes() = %s, want %s", text, c.want)
-			}
+			testkit.Equal(t, strings.Join(got, " "), c.want, "WithoutEchoes()")
 			if after, err := json.Marshal(c.in); err != nil || string(after) != string(before) {
 				t.Errorf("WithoutEchoes() has changed what it was given: %s", after)
 			}

@@ -125,9 +125,7 @@ func TestMessageForm(t *testing.T) {
 	m := Message{Parts: []Part{
 		StepStart(), TextPart("a"), ToolPart("x"), TextPart(""), TextPart("b"),
 	}}
-	if m.Text() != "a\nb" {
-		t.Errorf("Text() = %q", m.Text())
-	}
+	testkit.Equal(t, m.Text(), "a\nb", "Text()")
 }
 
 // Whatever a client or a tool sends: a message that can be read can be written, and then

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/thread"
 )
 
@@ -105,9 +106,7 @@ func TestInvocation(t *testing.T) {
 			t.Parallel()
 			v := invoke(t, tt.tool, tt.arguments)
 			tt.do(v)
-			if got := show(v.Part()); got != tt.part {
-				t.Errorf("Part() = %s\nwant     %s", got, tt.part)
-			}
+			testkit.Equal(t, show(v.Part()), tt.part, "Part()")
 			if tt.whole != "" && show(v.WholePart()) != tt.whole {
 				t.Errorf("WholePart() = %s\nwant          %s", show(v.WholePart()), tt.whole)
 			}
@@ -155,9 +154,7 @@ func TestInvocationKeepsHostileArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := invoke(t, "chart", tt.arguments)
-			if got := string(v.Part().Input); got != tt.input {
-				t.Errorf("Input = %.200s\nwant    %.200s", got, tt.input)
-			}
+			testkit.Equal(t, string(v.Part().Input), tt.input, "Input")
 			if n := len(v.Record().Input); n > MaxKeptArguments+10 {
 				t.Errorf("the record has %d bytes", n)
 			}
@@ -179,8 +176,6 @@ func TestResultText(t *testing.T) {
 		"not JSON":        {`{"a`, "", `{"a`},
 		"words of a list": {`{"a":1}`, `{"callProviderMetadata":{"voicebridge":{"result":[1]}}}`, `{"a":1}`},
 	} {
-		if got := ResultText([]byte(tt.output), []byte(tt.fields)); got != tt.want {
-			t.Errorf("%s: ResultText() = %q, want %q", name, got, tt.want)
-		}
+		testkit.Equal(t, ResultText([]byte(tt.output), []byte(tt.fields)), tt.want, "%s: ResultText()", name)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestMask(t *testing.T) {
@@ -32,9 +34,7 @@ func TestMask(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := string(Mask([]byte(tt.in))); got != tt.want {
-				t.Errorf("Mask(%s) = %s, want %s", tt.in, got, tt.want)
-			}
+			testkit.Equal(t, string(Mask([]byte(tt.in))), tt.want, "Mask(%s)", tt.in)
 		})
 	}
 }
@@ -69,9 +69,7 @@ func TestMaskArguments(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := MaskArguments(tt.in); got != tt.want {
-				t.Errorf("MaskArguments(%s) = %s, want %s", tt.in, got, tt.want)
-			}
+			testkit.Equal(t, MaskArguments(tt.in), tt.want, "MaskArguments(%s)", tt.in)
 		})
 	}
 }

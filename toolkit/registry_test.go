@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"voicebridge/internal/testkit"
 )
 
 // fakeTool is a tool made of a function.
@@ -69,9 +71,7 @@ func TestRegistryRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Add: got %v, want an error with %q", err, tc.want)
 			}
-			if r.Len() != 0 {
-				t.Errorf("the registry has %d tools", r.Len())
-			}
+			testkit.Equal(t, r.Len(), 0, "the registry has tools")
 		})
 	}
 }
@@ -121,9 +121,7 @@ func TestModelNames(t *testing.T) {
 		}
 	}
 	for of, want := range map[string]string{"": "unknown", "a b": "a_b", "日": MarkedName("t__", "日"), strings.Repeat("a", 99): strings.Repeat("a", MaxName)} {
-		if is := ModelName(of); is != want {
-			t.Errorf("%q becomes %q, want %q", of, is, want)
-		}
+		testkit.Equal(t, ModelName(of), want, "%q becomes", of)
 	}
 }
 
@@ -193,9 +191,7 @@ func TestRegistryReplaceIsAllOrNothing(t *testing.T) {
 		}
 	}
 	must(t, r.Replace([]string{"old", "never was"}, []Entry{client("old"), client("fresh")}))
-	if r.Len() != 3 {
-		t.Errorf("got %d tools, want 3", r.Len())
-	}
+	testkit.Equal(t, r.Len(), 3, "tools")
 	if err := r.Replace([]string{"fresh"}, nil); err != nil || r.Len() != 2 {
 		t.Errorf("got %v and %d tools, want 2", err, r.Len())
 	}
@@ -237,7 +233,5 @@ func TestRegistryConcurrentUse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if r.Len() != 1 {
-		t.Errorf("got %d tools, want 1", r.Len())
-	}
+	testkit.Equal(t, r.Len(), 1, "tools")
 }

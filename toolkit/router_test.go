@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 func success(output string) Chunk { return Chunk{Result: &Result{Output: json.RawMessage(output)}} }
@@ -149,9 +149,7 @@ func TestRouterPassesArguments(t *testing.T) {
 			t.Fatal(result.Error)
 		}
 		sent.Arguments = want
-		if diff := cmp.Diff(sent, got); diff != "" {
-			t.Error(diff)
-		}
+		testkit.Equal(t, got, sent, "got")
 	}
 }
 
@@ -168,9 +166,7 @@ func TestRouterCleansProgress(t *testing.T) {
 		{Message: strings.Repeat("ä", 499) + "…"},
 		{Percent: 100},
 	}
-	if diff := cmp.Diff(want, progress); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, progress, want, "progress")
 }
 
 func TestRouterCutsWhatTheModelReceives(t *testing.T) {
@@ -181,9 +177,7 @@ func TestRouterCutsWhatTheModelReceives(t *testing.T) {
 	if got := result.ForModel(); len(got) > maxModel || !strings.HasSuffix(got, "[cut: the text has 131074 bytes]") {
 		t.Errorf("the model receives %d bytes, at the end %q", len(got), got[len(got)-50:])
 	}
-	if len(result.Output) != 2*maxModel+2 {
-		t.Errorf("the output has %d bytes, want all", len(result.Output))
-	}
+	testkit.Equal(t, len(result.Output), 2*maxModel+2, "the output has bytes")
 }
 
 func TestRouterTimeout(t *testing.T) {
@@ -236,9 +230,7 @@ func TestRouterTimeout(t *testing.T) {
 					&fakeTool{def: Definition{Name: "tool"}, timeout: tc.own, call: tc.call})
 				started := time.Now()
 				_, result := collect(t.Context(), router, Call{Name: "tool"})
-				if took := time.Since(started); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
+				testkit.Equal(t, time.Since(started), tc.took, "took")
 				if result.Failed() != (tc.err != "") || !strings.Contains(result.Error, tc.err) {
 					t.Errorf("got %+v, want error %q", result, tc.err)
 				}

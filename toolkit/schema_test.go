@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestCheckParameters(t *testing.T) {
@@ -91,9 +93,7 @@ func TestDepth(t *testing.T) {
 	for text, want := range map[string]int{
 		``: 0, `1`: 0, `"[["`: 0, `"\"[["`: 0, `"\\"`: 0, `{}`: 1, `[[],[[]]]`: 3, `{"a":[{"b":"}"}]}`: 3, `]]][`: 0, `[[[`: 3,
 	} {
-		if got := Depth([]byte(text)); got != want {
-			t.Errorf("Depth(%s) = %d, want %d", text, got, want)
-		}
+		testkit.Equal(t, Depth([]byte(text)), want, "Depth(%s)", text)
 	}
 }
 
@@ -112,9 +112,7 @@ func FuzzArguments(f *testing.F) {
 		f.Add(seed)
 	}
 	check, err := newChecker(json.RawMessage(`{"type":"object","properties":{"a":{"type":["array","number"],"items":{"type":"object"}}},"additionalProperties":false}`))
-	if err != nil {
-		f.Fatal(err)
-	}
+	must(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		clean, object, err := parseArguments(text)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/web/access"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -39,17 +40,11 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		b := setup(t, limited)
 		here := from("10.0.0.1:1")
 		exhaust(t, b, here)
-		if status := try(t, b, "alice-token-of-tests", here); status != 429 {
-			t.Errorf("status %d", status)
-		}
+		testkit.Equal(t, try(t, b, "alice-token-of-tests", here), 429, "status")
 		wantStatus(t, b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, here), 429)
-		if status := try(t, b, "alice-token-of-tests", from("10.0.0.2:1")); status != 200 {
-			t.Errorf("status %d from elsewhere", status)
-		}
+		testkit.Equal(t, try(t, b, "alice-token-of-tests", from("10.0.0.2:1")), 200, "status from elsewhere")
 		b.clock.advance(21 * time.Second)
-		if status := try(t, b, "alice-token-of-tests", here); status != 200 {
-			t.Errorf("status %d later", status)
-		}
+		testkit.Equal(t, try(t, b, "alice-token-of-tests", here), 200, "status later")
 	})
 	t.Run("but not one that was right before", func(t *testing.T) {
 		t.Parallel()
@@ -59,12 +54,8 @@ func TestWrongTokensAreLimited(t *testing.T) {
 			t.Fatalf("status %d", status)
 		}
 		exhaust(t, b, here)
-		if status := try(t, b, "alice-token-of-tests", here); status != 200 {
-			t.Errorf("status %d", status)
-		}
-		if status := try(t, b, "bob-token-of-tests", here); status != 429 {
-			t.Errorf("status %d of another", status)
-		}
+		testkit.Equal(t, try(t, b, "alice-token-of-tests", here), 200, "status")
+		testkit.Equal(t, try(t, b, "bob-token-of-tests", here), 429, "status of another")
 	})
 	t.Run("but right ones are not", func(t *testing.T) {
 		t.Parallel()
@@ -79,21 +70,15 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		for i := range 3 {
 			_ = try(t, b, "wrong", from(fmt.Sprintf("[2001:db8::%d]:1", i+1)))
 		}
-		if status := try(t, b, "wrong", from("[2001:db8::ffff]:1")); status != 429 {
-			t.Errorf("status %d from the same network", status)
-		}
-		if status := try(t, b, "wrong", from("[2001:db8:0:1::1]:1")); status != 401 {
-			t.Errorf("status %d from another network", status)
-		}
+		testkit.Equal(t, try(t, b, "wrong", from("[2001:db8::ffff]:1")), 429, "status from the same network")
+		testkit.Equal(t, try(t, b, "wrong", from("[2001:db8:0:1::1]:1")), 401, "status from another network")
 	})
 	t.Run("behind a proxy that is not believed", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, limited)
 		proxy := from("10.0.0.1:1")
 		exhaust(t, b, proxy, header("X-Forwarded-For", "1.2.3.4, 9.9.9.9"))
-		if status := try(t, b, "alice-token-of-tests", proxy, header("X-Forwarded-For", "8.8.8.8")); status != 200 {
-			t.Errorf("status %d of another client behind it", status)
-		}
+		testkit.Equal(t, try(t, b, "alice-token-of-tests", proxy, header("X-Forwarded-For", "8.8.8.8")), 200, "status of another client behind it")
 		refused := 0
 		for i := range 200 { // inventing addresses does not help
 			if try(t, b, "wrong", proxy, header("X-Forwarded-For", fmt.Sprintf("7.7.7.%d", i))) == 429 {

@@ -14,6 +14,7 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/assistants"
@@ -94,9 +95,7 @@ func TestWaysToAnAssistant(t *testing.T) {
 	}
 	r := b.do(t, "POST", "/text/session", `{"assistant_id":"desk","variables":{"x":"1"}}`, alice)
 	wantStatus(t, r, 201)
-	if got := of(decode[struct{ Session struct{ ID string } }](t, r).Session.ID); got != "desk1" {
-		t.Errorf("the text session has %s", got)
-	}
+	testkit.Equal(t, of(decode[struct{ Session struct{ ID string } }](t, r).Session.ID), "desk1", "the text session")
 	// What the application's server has chosen, its page cannot change.
 	for secret, want := range map[string]string{`{"assistant_id":"desk","variables":{"x":"2"}}`: "desk", `{}`: "other"} {
 		ek := as(mint(t, b, secret, alice).Value)

@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/web/access"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -261,9 +262,7 @@ func TestJWKS(t *testing.T) {
 		"signature of a stranger": {good[:len(good)-8] + "AAAAAAAA", false},
 	} {
 		r := get(c.token)
-		if want := map[bool]int{true: 200, false: 401}[c.ok]; r.StatusCode != want {
-			t.Errorf("%s: status %d, want %d", name, r.StatusCode, want)
-		}
+		testkit.Equal(t, r.StatusCode, map[bool]int{true: 200, false: 401}[c.ok], "%s: status", name)
 	}
 	if n := keys.fetched.Load() - fetchedBefore; n != 3 { // the fifth time since the start
 		t.Errorf("the keys were fetched %d times for a crowd of tokens", n)
@@ -363,16 +362,12 @@ func TestAnUnknownKeyHoldsUpNobody(t *testing.T) {
 	b.clock.advance(time.Minute)
 	unknown := make(chan int, 1)
 	go func() { unknown <- get("none") }()
-	<-asked
-	if status := get("ec"); status != 200 {
-		t.Errorf("status %d while the keys are fetched", status)
-	}
+	testkit.Take(t, "a request", asked)
+	testkit.Equal(t, get("ec"), 200, "status while the keys are fetched")
 	go func() { unknown <- get("other") }() // which may be in the same answer
 	close(answer)
 	for range 2 {
-		if status := <-unknown; status != 401 {
-			t.Errorf("status %d of a key that is not in the answer", status)
-		}
+		testkit.Equal(t, testkit.Take(t, "the unknown", unknown), 401, "status of a key that is not in the answer")
 	}
 }
 
@@ -400,12 +395,10 @@ func TestFirstTokensAtOnce(t *testing.T) {
 			statuses <- b.do(t, "GET", "/api/config", "", as(signed(t, jwt.SigningMethodES256, key, kid, claims))).StatusCode
 		}()
 	}
-	<-asked
+	testkit.Take(t, "a request", asked)
 	close(begun)
 	for range clients {
-		if status := <-statuses; status != 200 {
-			t.Errorf("status %d", status)
-		}
+		testkit.Equal(t, testkit.Take(t, "a status", statuses), 200, "status")
 	}
 }
 

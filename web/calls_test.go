@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -63,9 +64,7 @@ func TestStartCall(t *testing.T) {
 			}
 			r := b.do(t, "POST", target, c.body, c.contentType)
 			wantStatus(t, r, http.StatusCreated)
-			if got := r.body; got != "v=0\r\nanswer" {
-				t.Errorf("answer %q", got)
-			}
+			testkit.Equal(t, r.body, "v=0\r\nanswer", "answer")
 			if r.Header.Get("Content-Type") != "application/sdp" || r.Header.Get("Location") != fmt.Sprint(callsPath, "/call-", n+1) {
 				t.Errorf("headers %v", r.Header)
 			}
@@ -146,9 +145,7 @@ func TestCallLimits(t *testing.T) {
 		wantStatus(t, start(t, b, ""), 201)
 		r := b.do(t, "POST", callsPath+"/call-1/reconnect", sdpOffer, sdpType)
 		wantStatus(t, r, 200)
-		if got := r.Header.Get("Content-Type"); got != "application/sdp" {
-			t.Errorf("the answer is %s", got)
-		}
+		testkit.Equal(t, r.Header.Get("Content-Type"), "application/sdp", "the answer")
 		wantError(t, b.do(t, "POST", callsPath+"/call-2/reconnect", sdpOffer, sdpType), 404, "call_not_found")
 		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "", sdpType), 400, "bad_sdp")
 		wantError(t, b.do(t, "POST", callsPath+"/call-1/reconnect", "{}"), 415, "unsupported_media_type")
@@ -163,9 +160,7 @@ func TestCallLimits(t *testing.T) {
 			wantStatus(t, start(t, b, "", from("10.0.0.1:1")), 201)
 		}
 		r := start(t, b, "", from("10.0.0.1:2"))
-		if r.Header.Get("Retry-After") != "30" {
-			t.Errorf("Retry-After %q, want 30", r.Header.Get("Retry-After"))
-		}
+		testkit.Equal(t, r.Header.Get("Retry-After"), "30", "Retry-After")
 		wantError(t, r, 429, "rate_limit_exceeded")
 		// A forwarded address counts only from a trusted proxy.
 		wantError(t, start(t, b, "", from("10.0.0.1:3"), header("X-Forwarded-For", "9.9.9.9")), 429, "rate_limit_exceeded")
@@ -207,9 +202,7 @@ func TestLocalSetups(t *testing.T) {
 			for range 2 {
 				status = b.do(t, "POST", callsPath, sdpOffer, options...).StatusCode
 			}
-			if status != tt.status {
-				t.Errorf("status %d, want %d", status, tt.status)
-			}
+			testkit.Equal(t, status, tt.status, "status")
 		})
 	}
 }
@@ -257,8 +250,6 @@ func TestBelowAPath(t *testing.T) {
 		}
 		r := b.do(t, "POST", "/api/session", `{"token":"alice-token-of-tests"}`, from(c.from), header("X-Forwarded-Prefix", c.prefix))
 		wantStatus(t, r, http.StatusOK)
-		if got := cookieOf(t, r).Path; got != cmp.Or(c.want, "/") {
-			t.Errorf("%s: the cookie is for %q", name, got)
-		}
+		testkit.Equal(t, cookieOf(t, r).Path, cmp.Or(c.want, "/"), "%s: the cookie", name)
 	}
 }

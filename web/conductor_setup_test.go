@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/thread"
@@ -175,11 +175,9 @@ func (st *stage) session(t *testing.T) thread.Key {
 	}
 	data, err := json.Marshal(tools)
 	must(t, err)
-	if err := st.db.Batch(t.Context(), key, func(b *persistence.Batch) error {
+	must(t, st.db.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		return b.SaveTextSession(persistence.TextSession{Tools: string(data)})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return key
 }
 
@@ -339,9 +337,7 @@ func (c *client) want(want string) frame {
 		wanted[i] = strings.TrimSpace(wanted[i])
 	}
 	got, last := c.until(wanted[len(wanted)-1])
-	if !slices.Equal(got, wanted) {
-		c.t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(wanted, "\n"))
-	}
+	testkit.Equal(c.t, got, wanted, "got %s want %s", strings.Join(got, "\n"), strings.Join(wanted, "\n"))
 	return last
 }
 

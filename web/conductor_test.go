@@ -11,6 +11,7 @@ import (
 	"github.com/coder/websocket"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -156,9 +157,7 @@ func TestConductorToolResults(t *testing.T) {
 			app.say("hi")
 			c.run(app)
 			app.want(`partial "Done."` + "\n" + ending("Done."))
-			if got := st.script.received(); got != c.received {
-				t.Errorf("the model heard %s, want %s", got, c.received)
-			}
+			testkit.Equal(t, st.script.received(), c.received, "the model heard")
 			app.result("c1", "late")
 			if name == "never" { // the first result is kept
 				app.result("c1", "later")
@@ -227,9 +226,7 @@ func TestConductorInterrupt(t *testing.T) {
 			}
 			app.say("and then")
 			app.want(answered("and then", "Next."))
-			if got := st.script.received(); got != c.received {
-				t.Errorf("the model heard %s, want %s", got, c.received)
-			}
+			testkit.Equal(t, st.script.received(), c.received, "the model heard")
 		})
 	}
 }
@@ -274,9 +271,7 @@ func TestConductorComesBack(t *testing.T) {
 	third.want("state thinking\npartial \"Wait.\"") // the call has its answer
 	close(more)
 	third.want(`partial "Wait.\n More."` + "\n" + ending("Wait.\n More."))
-	if got := st.script.received(); got != "look c1: found" {
-		t.Errorf("the model heard %s", got)
-	}
+	testkit.Equal(t, st.script.received(), "look c1: found", "the model heard")
 	must(t, third.conn.Close(websocket.StatusNormalClosure, ""))
 	st.connect(t, st.key, "").sync() // nothing is left to send
 }
@@ -327,9 +322,7 @@ func TestConductorSendsTheEndAgain(t *testing.T) {
 	app := st.connect(t, st.key, "")
 	app.want(ending("Yes."))
 	for line, id := range app.ids {
-		if ids[line] != id {
-			t.Errorf("%s came with the id %s and again with %s", line, ids[line], id)
-		}
+		testkit.Equal(t, ids[line], id, "%s came with the id and again", line)
 	}
 	wantClosed(t, deaf, socket.StatusTaken, "took over")
 	app.sync()
@@ -347,7 +340,7 @@ func TestConductorTakesOver(t *testing.T) {
 	for range first.frames {
 		t.Error("the first connection was sent more")
 	}
-	if err := <-first.ended; websocket.CloseStatus(err) != socket.StatusTaken || !strings.Contains(err.Error(), "another connection took over") {
+	if err := testkit.Take(t, "the end", first.ended); websocket.CloseStatus(err) != socket.StatusTaken || !strings.Contains(err.Error(), "another connection took over") {
 		t.Errorf("the first connection ended with %v", err)
 	}
 	close(more)
@@ -451,9 +444,7 @@ func TestConductorRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, status, err := dial(t, url+c.query, c.headers...)
-			if status != c.status {
-				t.Errorf("status %d, want %d: %v", status, c.status, err)
-			}
+			testkit.Equal(t, status, c.status, "status: %v", err)
 			if conn != nil {
 				if err := conn.Close(websocket.StatusNormalClosure, ""); err != nil {
 					t.Error(err)
@@ -476,7 +467,7 @@ func TestConductorEndsWithTheServer(t *testing.T) {
 	}
 	go func() { stopped <- stop() }()
 	wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
-	must(t, <-stopped)
+	must(t, testkit.Take(t, "the stop", stopped))
 }
 
 func TestConductorAgentTools(t *testing.T) {
@@ -537,15 +528,11 @@ func TestConductorForgets(t *testing.T) {
 	st.connect(t, other, "").sync()
 	st.clock.advance(conductor.KeepSession + time.Second)
 	st.conductors.Forget()
-	if n := sessions(); n != 2 {
-		t.Errorf("%d sessions while the turn runs, want 2", n)
-	}
+	testkit.Equal(t, sessions(), 2, "sessions while the turn runs")
 	must(t, turn.Deliver(chat.ToolResult{CallID: "c1", Output: "1"}))
 	if _, err := turn.Wait(within(t)); err != nil {
 		t.Fatal(err)
 	}
 	st.conductors.Forget() // nobody has to connect
-	if n := sessions(); n != 1 {
-		t.Errorf("%d sessions after the turn, want 1", n)
-	}
+	testkit.Equal(t, sessions(), 1, "sessions after the turn")
 }

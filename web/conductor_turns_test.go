@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 )
 
 // TestConductorIsBusyElsewhere has another turn on the thread, or as many on others as the owner may have.
@@ -29,7 +30,7 @@ func TestConductorIsBusyElsewhere(t *testing.T) {
 			app.say("hi")
 			app.want("error " + code + "\nstate idle")
 			turn.Interrupt()
-			<-turn.Done()
+			testkit.Take(t, "the end of turn", turn.Done())
 			app.say("hi")
 			app.want(answered("hi", "Yes."))
 			wantStatus(t, st.do(t, "DELETE", "/api/threads/"+st.key.Thread, ""), 204)
@@ -66,9 +67,7 @@ func TestConductorGivesWayToACall(t *testing.T) {
 	st.untilDelivered(t, app)
 	app.say("two")
 	app.want("error call_active\nstate idle")
-	if n := len(st.script.requests); n != 1 {
-		t.Errorf("the provider got %d requests", n)
-	}
+	testkit.Equal(t, len(st.script.requests), 1, "the provider got requests")
 	callID, _ := st.calls.Live(st.key.Owner, st.key.Thread)
 	wantStatus(t, st.do(t, "POST", callsPath+"/"+callID+"/hangup", ""), 200)
 	app.say("three")

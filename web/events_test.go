@@ -13,6 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/web/access"
 )
@@ -146,10 +147,8 @@ func TestSocketEndsWithTheServer(t *testing.T) {
 	for _, conn := range conns {
 		wantClosed(t, conn, websocket.StatusGoingAway, "shutting down")
 	}
-	must(t, <-stopped)
-	if n := b.door.open.Count(); n != 0 {
-		t.Errorf("%d sockets are left", n)
-	}
+	must(t, testkit.Take(t, "the stop", stopped))
+	testkit.Equal(t, b.door.open.Count(), 0, "sockets are left")
 	wantError(t, b.do(t, "GET", "/readyz", ""), 503, "shutting_down")
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -29,9 +30,7 @@ func TestExport(t *testing.T) {
 		if r.Header.Get("Content-Type") != want.media || !strings.HasPrefix(r.body, want.begin) || !strings.Contains(r.body, "hello") || !strings.Contains(r.body, "simulator") {
 			t.Errorf("%q: headers %v, body %s", query, r.Header, r.body)
 		}
-		if got := r.Header.Get("Content-Disposition"); got != `attachment; filename="thread-`+key.Thread+want.file+`"` {
-			t.Errorf("%q: %s", query, got)
-		}
+		testkit.Equal(t, r.Header.Get("Content-Disposition"), `attachment; filename="thread-`+key.Thread+want.file+`"`, "%q", query)
 		if query == "?format=json" && !json.Valid([]byte(r.body)) {
 			t.Errorf("not JSON: %s", r.body)
 		}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestIdleConnectionsAreBounded(t *testing.T) {
@@ -28,7 +30,5 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	for _, conn := range theirs[1:] {
 		c.changed(conn, http.StateClosed)
 	}
-	if n := len(c.at) + c.order.Len(); n != 0 {
-		t.Errorf("%d are kept", n)
-	}
+	testkit.Equal(t, len(c.at)+c.order.Len(), 0, "are kept")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/web/access"
 	"voicebridge/web/socket"
@@ -31,9 +32,7 @@ func TestSocketsClosed(t *testing.T) {
 				got = f.GetMetric()[0].GetLabel()[0].GetValue()
 			}
 		}
-		if got != want {
-			t.Errorf("%v is counted as %q, want %q", cause, got, want)
-		}
+		testkit.Equal(t, got, want, "%v is counted", cause)
 	}
 }
 

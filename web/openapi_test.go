@@ -15,6 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/hooked"
 )
 
@@ -29,9 +30,7 @@ func document(t *testing.T) (openAPI, string) {
 	b := setup(t, tokens)
 	r := b.do(t, "GET", "/openapi.json", "")
 	wantStatus(t, r, 200)
-	if got := r.Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("type %q", got)
-	}
+	testkit.Equal(t, r.Header.Get("Content-Type"), "application/json", "type")
 	body := r.body
 	var doc openAPI
 	must(t, json.Unmarshal([]byte(body), &doc))
@@ -104,9 +103,7 @@ func describedPath(route string) string {
 func TestOpenAPIDescribesExactlyTheRoutes(t *testing.T) {
 	t.Parallel()
 	doc, _ := document(t)
-	if doc.OpenAPI != "3.1.0" {
-		t.Errorf("version %q", doc.OpenAPI)
-	}
+	testkit.Equal(t, doc.OpenAPI, "3.1.0", "version")
 	documented := map[string]bool{}
 	for path, operations := range doc.Paths {
 		for method := range operations {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/web/access"
 )
 
@@ -19,9 +20,7 @@ func TestHost(t *testing.T) {
 		"": false, "0.0.0.0:8080": false, "127.0.0.2": false, "localhost:8080:evil": false,
 	} {
 		r := onLoopback.do(t, "GET", "/api/threads", "", host(name))
-		if want := map[bool]int{true: 200, false: 403}[ok]; r.StatusCode != want {
-			t.Errorf("host %q: status %d, want %d", name, r.StatusCode, want)
-		}
+		testkit.Equal(t, r.StatusCode, map[bool]int{true: 200, false: 403}[ok], "host %q: status", name)
 		if r := elsewhere.do(t, "GET", "/api/threads", "", host(name), as("alice-token-of-tests")); r.StatusCode != http.StatusOK {
 			t.Errorf("host %q off loopback: status %d", name, r.StatusCode)
 		}
@@ -55,9 +54,7 @@ func TestCrossOrigin(t *testing.T) {
 				options = append(options[:len(options):len(options)], sdpType)
 			}
 			r := b.do(t, "POST", target, body, options...)
-			if want := map[bool]int{true: 201, false: 403}[c.ok]; r.StatusCode != want {
-				t.Errorf("%s: POST %s: status %d, want %d", name, target, r.StatusCode, want)
-			}
+			testkit.Equal(t, r.StatusCode, map[bool]int{true: 201, false: 403}[c.ok], "%s: POST %s: status", name, target)
 		}
 	}
 }
@@ -76,28 +73,18 @@ func TestCORS(t *testing.T) {
 		"Access-Control-Allow-Headers": "authorization,content-type,x-openai-agents-sdk",
 		"Access-Control-Allow-Methods": "GET,HEAD,POST,PATCH,DELETE",
 	} {
-		if got := r.Header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, r.Header.Get(name), want, "%s", name)
 	}
 	r = b.do(t, "POST", callsPath, sdpOffer, sdpType, header("Origin", "https://app.example.org"))
 	wantStatus(t, r, 201)
-	if got := r.Header.Get("Access-Control-Expose-Headers"); got != "Location,X-Thread-Id,X-Request-Id,Retry-After,Content-Disposition" {
-		t.Errorf("exposed: %q", got)
-	}
+	testkit.Equal(t, r.Header.Get("Access-Control-Expose-Headers"), "Location,X-Thread-Id,X-Request-Id,Retry-After,Content-Disposition", "exposed")
 	r = b.do(t, "GET", "/api/threads", "", header("Origin", "https://app.example.org"), host("elsewhere.example"))
 	wantError(t, r, 403, "host_not_allowed")
-	if got := r.Header.Get("Access-Control-Allow-Origin"); got != "https://app.example.org" {
-		t.Errorf("a page cannot read why it is refused: %q", got)
-	}
-	if got := preflight("capacitor://localhost").Header.Get("Access-Control-Allow-Origin"); got != "capacitor://localhost" {
-		t.Errorf("a page in an app: %q", got)
-	}
+	testkit.Equal(t, r.Header.Get("Access-Control-Allow-Origin"), "https://app.example.org", "a page cannot read why it is refused")
+	testkit.Equal(t, preflight("capacitor://localhost").Header.Get("Access-Control-Allow-Origin"), "capacitor://localhost", "a page in an app")
 	wantStatus(t, b.do(t, "POST", callsPath, sdpOffer, sdpType, header("Origin", "capacitor://localhost"), header("Sec-Fetch-Site", "cross-site")), 201)
 	for _, origin := range []string{"https://evil.example", "null", "tauri://localhost", "https://app.example.org.evil.example", "https://appXexample.org"} {
-		if got := preflight(origin).Header.Get("Access-Control-Allow-Origin"); got != "" {
-			t.Errorf("origin %s is allowed: %q", origin, got)
-		}
+		testkit.Equal(t, preflight(origin).Header.Get("Access-Control-Allow-Origin"), "", "origin %s is allowed", origin)
 	}
 }
 

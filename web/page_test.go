@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/web/access"
 	"voicebridge/web/ui"
 )
@@ -42,9 +43,7 @@ func TestPage(t *testing.T) {
 		if r.StatusCode != http.StatusOK || r.Header.Get("Etag") != h.Get("Etag") {
 			t.Errorf("%s: HEAD: status %d", path, r.StatusCode)
 		}
-		if want := string(testPage[strings.TrimPrefix(strings.Replace(path, "/", "/index.html", map[bool]int{true: 1}[path == "/"]), "/")].Data); body != want {
-			t.Errorf("%s: body %q", path, body)
-		}
+		testkit.Equal(t, body, string(testPage[strings.TrimPrefix(strings.Replace(path, "/", "/index.html", map[bool]int{true: 1}[path == "/"]), "/")].Data), "%s: body", path)
 	}
 }
 

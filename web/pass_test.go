@@ -14,6 +14,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
@@ -78,7 +79,7 @@ func TestPassSocket(t *testing.T) {
 					Subprotocols: []string{"realtime", "openai-beta.realtime-v1"}, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 				})
 				must(t, err)
-				r := <-asked
+				r := testkit.Take(t, "a request", asked)
 				pass, err := b.passed.Read(r.Header.Get(headerPass), r, "other")
 				if who := pass.Identity(); err != nil || who.Owner != "alice" || who.Name != "alice" || !who.IsServer() || pass.IP != "10.1.1.1" {
 					t.Errorf("the pass: %+v, %v", pass, err)
@@ -153,13 +154,13 @@ func TestPassRefused(t *testing.T) {
 		other, _ := b.elsewhere(t, at(silent))
 		address, _ := b.run(t)
 		conn := open(t, "ws://"+address+"/v1/realtime?call_id=call-1", "Authorization", "Bearer alice-token-of-tests")
-		<-begun
+		testkit.Take(t, "the beginning", begun)
 		must(t, other.Close())
 		must(t, b.db.Cluster.Look(t.Context()))
 		if _, _, err := conn.Read(within(t)); err == nil {
 			t.Error("the socket goes on")
 		}
-		<-ended
+		testkit.Take(t, "the end", ended)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/queued"
 )
 
@@ -48,6 +49,6 @@ func TestTurnLimit(t *testing.T) {
 		t.Errorf("send a queued message: %v", err)
 	}
 	close(more)
-	<-turn.Done()
+	testkit.Take(t, "the end of turn", turn.Done())
 	wantStatus(t, other.do(t, "POST", messagesPath(key), `{"content":"hello"}`, alice), 200)
 }

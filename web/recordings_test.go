@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
@@ -88,9 +89,7 @@ func TestRecordings(t *testing.T) {
 		}
 		part := b.do(t, "GET", target, "", alice, header("Range", "bytes=0-3"))
 		wantStatus(t, part, 206)
-		if part.body != "OggS" {
-			t.Errorf("%s: the first bytes are %q", target, part.body)
-		}
+		testkit.Equal(t, part.body, "OggS", "%s: the first bytes", target)
 	}
 	wantStatus(t, b.do(t, "GET", path, "", alice), 200) // both
 	var peaks struct {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -37,13 +38,9 @@ func TestIdempotencyKeyOfARunningTurn(t *testing.T) {
 	close(more)
 	want := streamed(t, first.rest())
 	for name, f := range followers {
-		if got := streamed(t, f.rest()); got != want {
-			t.Errorf("%s the stream is\n%s\nwant\n%s", name, got, want)
-		}
+		testkit.Equal(t, streamed(t, f.rest()), want, "%s the stream", name)
 	}
-	if got := shown(b.messages(t, key)); got != "user hello|assistant One. More." {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, shown(b.messages(t, key)), "user hello|assistant One. More.", "the thread")
 }
 
 // TestIdempotencyKeyAtOnce sends a message several times at the same moment.
@@ -62,9 +59,7 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 		})
 	}
 	sides.Wait()
-	if got := shown(b.messages(t, key)); got != "user hello|assistant One." {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, shown(b.messages(t, key)), "user hello|assistant One.", "the thread")
 }
 
 // TestIdempotencyKeyAfterAFailure answers a message again whose turn has failed, or was lost in a crash.

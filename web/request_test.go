@@ -3,6 +3,8 @@ package web
 import (
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestLoggedPaths: the log has no path that opens something.
@@ -16,8 +18,6 @@ func TestLoggedPaths(t *testing.T) {
 		"/s//secret-token":             "/s/…/secret-token", // no token
 		"/" + strings.Repeat("x", 300): "/" + strings.Repeat("x", maxLoggedPath-1) + "…",
 	} {
-		if got := shortPath(path); got != want {
-			t.Errorf("shortPath(%s) = %s, want %s", path, got, want)
-		}
+		testkit.Equal(t, shortPath(path), want, "shortPath(%s)", path)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 )
@@ -62,9 +62,7 @@ func TestRequests(t *testing.T) {
 				case "requests":
 					got := newRequests(t, configuration).send(t, string(f.Data))
 					if !*update {
-						if diff := cmp.Diff(string(f.Data), got); diff != "" {
-							t.Errorf("(-want +got):\n%s", diff)
-						}
+						testkit.Equal(t, got, string(f.Data), "got")
 						continue
 					}
 					archive.Files[i].Data = []byte(got)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/web/access"
 )
 
@@ -83,9 +84,7 @@ func TestExpiredSecretKeepsItsCall(t *testing.T) {
 		"another call":                 b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, opener),
 		"a thread":                     b.do(t, "GET", messagesPath(key), "", opener),
 	} {
-		if r.StatusCode != http.StatusUnauthorized {
-			t.Errorf("%s: status %d, %s", name, r.StatusCode, r.body)
-		}
+		testkit.Equal(t, r.StatusCode, http.StatusUnauthorized, "%s: status, %s", name, r.body)
 	}
 	wantError(t, reconnect(b, "call-1", before), 404, "call_not_found") // which was taken over
 	wantStatus(t, b.do(t, "POST", callsPath+"/call-2/hangup", "", opener), 200)
@@ -132,9 +131,7 @@ func TestRevokedSecretKeepsNoCall(t *testing.T) {
 		}
 		wantStatus(t, b.do(t, "POST", again, sdpOffer, sdpType, as(ek)), 200)
 		revoke := b.do(t, "DELETE", secretsPath, `{"value":"`+ek+`"}`, alice)
-		if want := map[bool]int{false: 204, true: 404}[expired]; revoke.StatusCode != want {
-			t.Errorf("%s: revoking answers %d, want %d", name, revoke.StatusCode, want)
-		}
+		testkit.Equal(t, revoke.StatusCode, map[bool]int{false: 204, true: 404}[expired], "%s: revoking answers", name)
 		b.clock.advance(11 * time.Second)
 		wantError(t, b.do(t, "POST", again, sdpOffer, sdpType, as(ek)), 401, "invalid_api_key")
 	}
@@ -170,9 +167,9 @@ func TestSecretWithoutThreadStaysOnTheOneItMade(t *testing.T) {
 	for range 2 {
 		go func() { answers <- b.do(t, "POST", callsPath+"?takeover=true", sdpOffer, sdpType, as(ek)) }()
 	}
-	<-b.calls.entered
+	testkit.Take(t, "the beginning", b.calls.entered)
 	close(b.calls.hold)
-	first, second := <-answers, <-answers
+	first, second := testkit.Take(t, "an answer", answers), testkit.Take(t, "an answer", answers)
 	wantStatus(t, first, 201)
 	wantStatus(t, second, 201)
 	if a, z := first.Header.Get("X-Thread-Id"), second.Header.Get("X-Thread-Id"); a != z || a == other.Thread {
@@ -227,12 +224,12 @@ func TestSecretsFailedCallLeavesTheNextOne(t *testing.T) {
 	set(entered, hold, context.Canceled)
 	first := make(chan *answer, 1)
 	go func() { first <- b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek)) }()
-	<-entered
+	testkit.Take(t, "the beginning", entered)
 	set(nil, nil, nil)
 	second := b.do(t, "POST", callsPath, sdpOffer, sdpType, as(ek))
 	wantStatus(t, second, 201)
 	close(hold)
-	wantStatus(t, <-first, statusClientClosed)
+	wantStatus(t, testkit.Take(t, "the first", first), statusClientClosed)
 	thread := second.Header.Get("X-Thread-Id")
 	if _, live := b.calls.Live(access.LocalOwner, thread); !live {
 		t.Error("the second call was hung up")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/privacy"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -238,7 +239,7 @@ func TestRunWaitsForRequests(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		status <- res.StatusCode
 	}()
-	<-b.calls.entered
+	testkit.Take(t, "the beginning", b.calls.entered)
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
 	for !b.closing.Load() { // the server has begun to stop
@@ -249,10 +250,10 @@ func TestRunWaitsForRequests(t *testing.T) {
 		}
 	}
 	close(b.calls.hold)
-	if got := <-status; got != 201 {
+	if got := testkit.Take(t, "the status", status); got != 201 {
 		t.Errorf("status %d", got)
 	}
-	must(t, <-stopped)
+	must(t, testkit.Take(t, "the stop", stopped))
 	if _, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 		t.Error("it still listens")
 	}
@@ -408,7 +409,7 @@ func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 	}
 	<-time.After(2 * b.pipeline.bodyTimeout) // waits for the real limit, which is short
 	close(b.calls.hold)
-	if got := <-status; got != 201 {
+	if got := testkit.Take(t, "the status", status); got != 201 {
 		t.Errorf("status %d", got)
 	}
 }

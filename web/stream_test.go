@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/toolkit"
 	"voicebridge/web/access"
@@ -261,9 +262,7 @@ func compare(t *testing.T, name, stream, page string) {
 	}
 	want, err := os.ReadFile(file)
 	must(t, err)
-	if got != string(want) {
-		t.Errorf("the stream or the thread differs from %s (-update writes it):\n%s", file, got)
-	}
+	testkit.Equal(t, got, string(want), "the stream or the thread differs from %s (-update writes it)", file)
 }
 
 var (

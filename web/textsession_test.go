@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 )
 
 type sessionReply struct {
@@ -109,9 +110,7 @@ func TestTextSession(t *testing.T) {
 	}
 	wantLines(t, decode[sessionReply](t, r).Session, want...)
 	wantLines(t, decode[sessionReply](t, b.do(t, "GET", path, "")).Session, want...)
-	if got := provider.received(); got != "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"" {
-		t.Errorf("the model heard %s", got)
-	}
+	testkit.Equal(t, provider.received(), "weather c1: {\"sky\":\"blue\",\"degrees\":30}\nweather c2: rain, \"cold\"", "the model heard")
 	// The same thread through the other API.
 	wantStatus(t, b.do(t, "GET", strings.Replace(path, "/text/session/", "/api/threads/", 1)+"/messages", ""), 200)
 }

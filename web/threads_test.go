@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -58,9 +59,7 @@ func TestThreads(t *testing.T) {
 func TestListThreads(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
-	if got := b.do(t, "GET", "/api/threads", "").body; got != `{"threads":[],"next_cursor":null}`+"\n" {
-		t.Errorf("an empty list is %s", got)
-	}
+	testkit.Equal(t, b.do(t, "GET", "/api/threads", "").body, `{"threads":[],"next_cursor":null}`+"\n", "an empty list")
 	for i := range 5 {
 		wantStatus(t, b.do(t, "POST", "/api/threads", fmt.Sprintf(`{"title":"thread %d"}`, i)), 201)
 	}
@@ -77,9 +76,7 @@ func TestListThreads(t *testing.T) {
 		}
 		cursor = *page.NextCursor
 	}
-	if got := strings.Join(titles, ","); got != "thread 4,thread 3,thread 2,thread 1,thread 0" {
-		t.Errorf("titles %s", got)
-	}
+	testkit.Equal(t, strings.Join(titles, ","), "thread 4,thread 3,thread 2,thread 1,thread 0", "titles")
 	if page := decode[threadPage](t, b.do(t, "GET", "/api/threads?q=3", "")); len(page.Threads) != 1 || page.Threads[0].Title != "thread 3" {
 		t.Errorf("found %+v", page.Threads)
 	}
@@ -99,9 +96,7 @@ func TestStrangersThreadIsNotThere(t *testing.T) {
 				options = append(options, upgrade...)
 			}
 			r := b.do(t, c.method, "/api/threads/"+id+c.path, c.body, options...)
-			if r.StatusCode != http.StatusNotFound {
-				t.Errorf("%s %s%s: status %d", c.method, id, c.path, r.StatusCode)
-			}
+			testkit.Equal(t, r.StatusCode, http.StatusNotFound, "%s %s%s: status", c.method, id, c.path)
 		}
 	}
 	if got := b.do(t, "GET", "/api/threads?q=private", "", as("bob-token-of-tests")).body; strings.Contains(got, key.Thread) {
@@ -118,9 +113,7 @@ func TestListMessages(t *testing.T) {
 	b := setup(t, nil)
 	key := b.thread(t, access.LocalOwner)
 	path := "/api/threads/" + key.Thread + "/messages"
-	if got := b.do(t, "GET", path, "").body; got != `{"messages":[],"next_after":null}`+"\n" {
-		t.Errorf("an empty thread is %s", got)
-	}
+	testkit.Equal(t, b.do(t, "GET", path, "").body, `{"messages":[],"next_after":null}`+"\n", "an empty thread")
 	var last int64
 	for i := range 5 {
 		last = b.say(t, key, fmt.Sprint("message ", i)).Seq
@@ -174,9 +167,7 @@ func TestSentenceWith(t *testing.T) {
 		"letters of several bytes":    {strings.Repeat("ß", 40) + " Regen", []string{"regen"}, "…Regen"},
 	} {
 		got := sentenceWith(c.text, c.words)
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Equal(t, got, c.want, "%s", name)
 	}
 	if got := sentenceWith(long+"rain "+long, []string{"rain"}); !strings.HasPrefix(got, "…word ") || !strings.Contains(got, "rain") || utf8.RuneCountInString(got) > maxSentence+2 {
 		t.Errorf("in the middle of a long text: %q", got)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
@@ -66,13 +67,9 @@ func TestSessionsGiveWayToACall(t *testing.T) {
 			before := b.do(t, "GET", path, "").body
 			wantError(t, b.do(t, "POST", path+"/message", `{"content":"And?","instructions":"Be brief."}`), 409, "call_active")
 			wantError(t, b.do(t, "POST", path+"/instructions", `{"instructions":"Be brief."}`), 409, "call_active")
-			if after := b.do(t, "GET", path, "").body; after != before {
-				t.Errorf("refused requests changed the session:\n%s\n%s", before, after)
-			}
+			testkit.Equal(t, b.do(t, "GET", path, "").body, before, "refused requests changed the session")
 			wantStatus(t, b.do(t, "POST", path+"/tool-output", `{"toolOutputs":[{"callId":"c1","output":30}]}`), 200)
-			if n := len(script.requests); n != 1 {
-				t.Errorf("the provider got %d requests", n)
-			}
+			testkit.Equal(t, len(script.requests), 1, "the provider got requests")
 			end()
 			wantStatus(t, b.do(t, "POST", path+"/message", `{"content":"And?"}`), 200)
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -49,9 +50,7 @@ func TestUsage(t *testing.T) {
 		"one day": {"?from=2026-04-04&to=2026-04-04", `{"from":"2026-04-04","to":"2026-04-04","usage":[` + third + `],"total":{"responses":1,` +
 			`"input_tokens":1000,"output_tokens":2000,"cached_tokens":1,"cost_usd":0.4,"unpriced_responses":0}}`},
 	} {
-		if got := b.do(t, "GET", "/api/usage"+c.query, "", as("alice-token-of-tests")).body; got != c.want+"\n" {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
+		testkit.Equal(t, b.do(t, "GET", "/api/usage"+c.query, "", as("alice-token-of-tests")).body, c.want+"\n", "%s", name)
 	}
 	if body := b.do(t, "GET", "/api/usage", "", as("bob-token-of-tests")).body; strings.Contains(body, alice.Thread) || !strings.Contains(body, `"cost_usd":7,`) {
 		t.Errorf("the other owner sees %s", body)
@@ -81,8 +80,6 @@ func TestModels(t *testing.T) {
 	})
 	want := `{"models":[{"provider":"simulator","model":"model-1","kind":"realtime","default":true,"voice":"voice-1"},` +
 		`{"provider":"ollama","model":"m","kind":"text","default":true},{"provider":"simulator","model":"s","kind":"text","default":false}]}` + "\n"
-	if got := b.do(t, "GET", "/api/models", "", as("alice-token-of-tests")).body; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, b.do(t, "GET", "/api/models", "", as("alice-token-of-tests")).body, want, "b.do")
 	wantError(t, b.do(t, "GET", "/api/models", ""), 401, "invalid_api_key")
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/pictures"
 	"voicebridge/thread"
 	"voicebridge/web/access"
@@ -58,9 +59,7 @@ func TestUseChatInALiveCall(t *testing.T) {
 		for range 2 {
 			r := b.do(t, "POST", messagesPath(key), shows(url), header("Accept", "*/*"))
 			wantStatus(t, r, 200)
-			if got := kinds(parseStream(t, r.body)); got != "start data-said finish" {
-				t.Errorf("the stream has %s", got)
-			}
+			testkit.Equal(t, kinds(parseStream(t, r.body)), "start data-said finish", "the stream")
 		}
 	}
 	for body, code := range map[string]string{
@@ -77,12 +76,8 @@ func TestUseChatInALiveCall(t *testing.T) {
 		shown, err := b.db.Pictures.Read(t.Context(), key, id)
 		sizes = append(sizes, fmt.Sprint(shown.Width, shown.Height, err))
 	}
-	if want := []string{"3 2 <nil>", "4 1 <nil>"}; !slices.Equal(sizes, want) {
-		t.Errorf("the call was shown %q, want %q", sizes, want)
-	}
-	if n := len(script.requests); n != 0 {
-		t.Errorf("the text provider got %d requests", n)
-	}
+	testkit.Equal(t, sizes, []string{"3 2 <nil>", "4 1 <nil>"}, "the call was shown")
+	testkit.Equal(t, len(script.requests), 0, "the text provider got requests")
 }
 
 // TestUseChatStopsAndGoesOn stops an answer and sends another message at once, as a client does that does not wait for the
@@ -171,9 +166,7 @@ func TestUseChatResumes(t *testing.T) {
 	for _, address := range []string{path + "?sdk=7/chat-1/stream", path + "?x=a/b&sdk=7/chat-1/stream", path + "/chat-1/stream?sdk=7"} {
 		r := b.do(t, "GET", address, "")
 		wantStatus(t, r, 200)
-		if got := kinds(parseStream(t, r.body)); got != "start start-step tool-input-available tool-approval-request finish-step finish" {
-			t.Errorf("%s: the stream is %s", address, got)
-		}
+		testkit.Equal(t, kinds(parseStream(t, r.body)), "start start-step tool-input-available tool-approval-request finish-step finish", "%s: the stream", address)
 	}
 	wantError(t, b.do(t, "GET", path+"?sdk=x/chat-1/stream", ""), 400, "invalid_value")
 	wantError(t, b.do(t, "GET", "/api/threads/unknown/messages?sdk=7/chat-1/stream", ""), 404, "thread_not_found")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/assistant/schema"
+	"voicebridge/internal/testkit"
 )
 
 type inner struct {
@@ -83,9 +84,7 @@ func TestRead(t *testing.T) {
 			}
 			text = fmt.Sprintf("{%s %s %d %t %v %s %v}", got.Name, share, got.Hold, got.On, got.Names, got.Raw, got.List)
 		}
-		if text != c.want {
-			t.Errorf("%v:\n got %s\nwant %s", c.values, text, c.want)
-		}
+		testkit.Equal(t, text, c.want, "%v", c.values)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/spool"
 )
@@ -15,9 +16,7 @@ import (
 func Writer(t testing.TB, store *persistence.Store) (w *spool.Writer, stop func()) {
 	t.Helper()
 	w, err := spool.New(spool.Config{Store: store, Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()

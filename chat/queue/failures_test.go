@@ -11,6 +11,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -60,9 +61,7 @@ func TestGivesUp(t *testing.T) {
 	if len(list) != 1 || list[0].Error != "Nobody there." || pause == nil || pause.Message != "After 2 attempts: Nobody there." {
 		t.Errorf("List() = %+v, %+v", list, pause)
 	}
-	if n := len(p.seen()); n != 2 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	testkit.Equal(t, len(p.seen()), 2, "the model was asked times")
 }
 
 // TestPermanent has a queue pause after a failure that would only repeat itself, and
@@ -88,9 +87,7 @@ func TestPermanent(t *testing.T) {
 			if len(list) != 2 || list[0].Error != "No." || pause == nil || pause.Reason != string(kind) || pause.Message != "No." {
 				t.Fatalf("List() = %+v, %+v", list, pause)
 			}
-			if n := len(p.seen()); n != 1 {
-				t.Errorf("the model was asked %d times", n)
-			}
+			testkit.Equal(t, len(p.seen()), 1, "the model was asked times")
 			works.Store(true)
 			must(t, b.q.Resume(t.Context(), b.key))
 			b.waitFor(b.key, "user completed: one\nassistant failed: No.\nassistant completed: ok\nuser completed: two\nassistant completed: ok\n")
@@ -204,7 +201,7 @@ func TestLateReport(t *testing.T) {
 	must(t, b.q.Resume(t.Context(), b.key))
 	w.until("queue_resumed")
 	close(hold)
-	<-announced
+	testkit.Take(t, "the announcement", announced)
 	if _, pause := b.list(); pause != nil {
 		t.Errorf("the queue is paused again: %+v", pause)
 	}
@@ -264,9 +261,7 @@ func TestResumesAfterSuccess(t *testing.T) {
 	if list, pause := b.list(); len(list) != 0 || pause != nil {
 		t.Errorf("List() = %+v, %+v", list, pause)
 	}
-	if got := strings.Join(p.seen(), ", "); got != "one, direct, one" {
-		t.Errorf("the model was asked %s", got)
-	}
+	testkit.Equal(t, strings.Join(p.seen(), ", "), "one, direct, one", "the model was asked")
 }
 
 // TestResumedOftenEnough tries a message once more for each resume, however often it has
@@ -288,9 +283,7 @@ func TestResumedOftenEnough(t *testing.T) {
 		must(t, b.q.Resume(t.Context(), b.key))
 	}
 	w.until("queue_paused unavailable")
-	if n := len(p.seen()); n != 4 {
-		t.Errorf("the model was asked %d times", n)
-	}
+	testkit.Equal(t, len(p.seen()), 4, "the model was asked times")
 	works.Store(true)
 	list, _ := b.list()
 	must(t, b.q.Send(t.Context(), b.key, list[0].ID))
@@ -379,7 +372,7 @@ func TestInterrupted(t *testing.T) {
 	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true})
 	b.add("one")
 	b.add("two")
-	<-entered
+	testkit.Take(t, "the beginning", entered)
 	must(t, b.turns.Interrupt(t.Context(), b.key))
 	b.waitFor(b.key, "user completed: one\nassistant interrupted: \nuser completed: two\nassistant completed: ok\n")
 }

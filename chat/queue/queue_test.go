@@ -13,6 +13,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/queued"
@@ -43,7 +44,7 @@ func TestQueue(t *testing.T) {
 			t.Errorf("List() = %+v, %+v", list, pause)
 		}
 		close(hold)
-		<-turn.Done()
+		testkit.Take(t, "the end of turn", turn.Done())
 		b.waitFor(b.key, "user completed: first\nassistant completed: ok\nuser completed: second\nassistant completed: ok\nuser completed: third\nassistant completed: ok\n")
 		checkText(t, "what was told", w.until("queue_updated removed 0"), `
 queue_updated added 1
@@ -56,13 +57,9 @@ queue_updated removed 0`)
 		m, err := b.store.Message(t.Context(), b.key, two.MessageID)
 		must(t, err)
 		for name, want := range map[string]string{"queue_id": two.ID, "client_id": "tab", "idempotency_key": "k2"} {
-			if got := string(m.Metadata.Extra[name]); got != `"`+want+`"` {
-				t.Errorf("the message says %s of %s, want %s", got, name, want)
-			}
+			testkit.Equal(t, string(m.Metadata.Extra[name]), `"`+want+`"`, "the message says of %s", name)
 		}
-		if got := strings.ReplaceAll(string(m.Metadata.Extra["image_ids"]), " ", ""); got != `["i1"]` {
-			t.Errorf("the message says %s of image_ids", got)
-		}
+		testkit.Equal(t, strings.ReplaceAll(string(m.Metadata.Extra["image_ids"]), " ", ""), `["i1"]`, "the message says of image_ids")
 	})
 }
 
@@ -90,9 +87,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("Get() of a removed one = %v", err)
 	}
 	list, _ := b.list()
-	if texts := []string{list[0].Text, list[1].Text}; !slices.Equal(texts, []string{"three", "zwei"}) {
-		t.Errorf("List() = %v", texts)
-	}
+	testkit.Equal(t, []string{list[0].Text, list[1].Text}, []string{"three", "zwei"}, "List()")
 	if n, err := b.q.Clear(t.Context(), b.key); n != 2 || err != nil {
 		t.Errorf("Clear() = %d, %v", n, err)
 	}
@@ -305,7 +300,7 @@ func TestStops(t *testing.T) {
 		b := prepare(t, store, p, queue.Config{Enabled: true})
 		stop := b.run()
 		m := b.add("one")
-		<-entered
+		testkit.Take(t, "the beginning", entered)
 		stop()
 		checkText(t, "the thread", b.script(b.key), "user completed: one\nassistant interrupted:")
 		if got, err := store.Queued.Message(t.Context(), b.key, m.ID); err != nil || got.State != queued.Answering {
@@ -315,9 +310,7 @@ func TestStops(t *testing.T) {
 		next := prepare(t, store, again, queue.Config{Enabled: true})
 		next.run()
 		next.waitFor(b.key, "user completed: one\nassistant interrupted: \nassistant completed: ok\n")
-		if got := again.seen(); !slices.Equal(got, []string{"one"}) {
-			t.Errorf("the next process asked %v", got)
-		}
+		testkit.Equal(t, again.seen(), []string{"one"}, "the next process asked")
 		b.key = b.thread()
 		if err := b.q.Send(b.within(), b.key, b.add("two").ID); !errors.Is(err, queue.ErrClosed) {
 			t.Errorf("Send() after the end = %v", err)

@@ -3,13 +3,13 @@ package queue_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"voicebridge/chat/queue"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -41,9 +41,7 @@ func TestTitles(t *testing.T) {
 			titles = append(titles, m.Title)
 		}
 		cut := strings.Repeat("\u00e4\U0001f600", 14) + "\u00e4…"
-		if want := []string{"Title of one", "", cut, "Title of last message"}; !slices.Equal(titles, want) {
-			t.Errorf("the titles are %q, want %q", titles, want)
-		}
+		testkit.Equal(t, titles, []string{"Title of one", "", cut, "Title of last message"}, "the titles")
 		if m, err := b.q.Get(t.Context(), b.key, long.ID); err != nil || utf8.RuneCountInString(m.Title) != 30 {
 			t.Errorf("Get() = %+v, %v", m, err)
 		}
@@ -77,7 +75,7 @@ func TestTitlesOverwhelmed(t *testing.T) {
 		t.Errorf("%d messages wait, want 131", len(list))
 	}
 	stop := b.run()
-	<-entered
+	testkit.Take(t, "the beginning", entered)
 	b.cancel()
 	close(hold)
 	stop()

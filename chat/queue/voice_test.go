@@ -9,6 +9,7 @@ import (
 
 	"voicebridge/chat"
 	"voicebridge/chat/queue"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
@@ -79,9 +80,7 @@ func wantSaid(t *testing.T, c *calls, want string) {
 	t.Helper()
 	select {
 	case got := <-c.spoken:
-		if got != want {
-			t.Errorf("%q was said, want %q", got, want)
-		}
+		testkit.Equal(t, got, want, "was said")
 	case <-time.After(patience):
 		t.Fatalf("%q was not said", want)
 	}
@@ -117,7 +116,7 @@ func TestCall(t *testing.T) {
 		b.endCall(c)
 		b.waitFor(b.key, "user completed: one\nuser completed: two\nuser completed: three\nassistant completed: ok\n")
 		if len(c.spoken) != 0 {
-			t.Errorf("%q was said after the call", <-c.spoken)
+			t.Errorf("%q was said after the call", testkit.Take(t, "what is spoken", c.spoken))
 		}
 	})
 }
@@ -136,7 +135,7 @@ func TestCallAsks(t *testing.T) {
 	if _, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Question: "What is it?", AskedBy: "call_1"}); err != nil {
 		t.Fatal(err)
 	}
-	<-reported
+	testkit.Take(t, "a report", reported)
 	if _, pause := b.list(); pause != nil {
 		t.Errorf("the queue is paused: %+v", pause)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/bench"
+	"voicebridge/internal/testkit"
 )
 
 // servesForBench makes the test binary serve, in a process of its own.
@@ -167,7 +168,5 @@ func TestBenchHelp(t *testing.T) {
 func TestPassedOn(t *testing.T) {
 	t.Parallel()
 	got := passedOn([]string{"PATH=/bin", "OPENAI_API_KEY=canary", "VOICEBRIDGE_X=1", "GOGC=200", "DATABASE_URL=canary", "Path=x", "=C:=y", "GO"})
-	if text := strings.Join(got, " "); text != "PATH=/bin GOGC=200 Path=x" {
-		t.Errorf("passed on %q", text)
-	}
+	testkit.Equal(t, strings.Join(got, " "), "PATH=/bin GOGC=200 Path=x", "passed on")
 }

@@ -5,11 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/web"
@@ -25,9 +25,7 @@ func TestShownTextModels(t *testing.T) {
 		{Provider: "ollama", Model: "mine", Kind: "text", Default: true},
 		{Provider: "simulator", Model: simulator.Model, Kind: "text"},
 	}
-	if got := shownTextModels(&cfg); !slices.Equal(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	testkit.Equal(t, shownTextModels(&cfg), want, "shownTextModels(&cfg)")
 }
 
 // TestProvidersGetTheirSettings asks each provider once and checks what it sends.
@@ -37,9 +35,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		keys := r.Header.Get("Authorization") + r.Header.Get("X-Api-Key") + r.Header.Get("X-Goog-Api-Key")
-		if agent := r.UserAgent(); agent != "voicebridge/"+buildVersion() {
-			t.Errorf("%s: the user agent is %q", r.URL.Path, agent)
-		}
+		testkit.Equal(t, r.UserAgent(), "voicebridge/"+buildVersion(), "%s: the user agent", r.URL.Path)
 		seen <- r.URL.Path + " " + keys + " " + string(body)
 		http.Error(w, `{"error":{"message":"no"}}`, http.StatusUnauthorized)
 	}))
@@ -66,7 +62,7 @@ func TestProvidersGetTheirSettings(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		got := <-seen
+		got := testkit.Take(t, "seen", seen)
 		for _, w := range want {
 			if !strings.Contains(got, w) {
 				t.Errorf("%s sent %s, want %s", name, got, w)
@@ -94,9 +90,7 @@ func TestOpenAIAPI(t *testing.T) {
 				t.Error("there is an answer")
 			}
 		}
-		if sent != c.want {
-			t.Errorf("%s with %q: the request went to %s, want %s", c.base, c.api, sent, c.want)
-		}
+		testkit.Equal(t, sent, c.want, "%s with %q: the request went", c.base, c.api)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit/mcptool/signin/signintest"
@@ -120,15 +121,11 @@ func writeFile(t *testing.T, name, content string, mode os.FileMode) string {
 func TestDoctorOnAFreshMachine(t *testing.T) {
 	t.Parallel()
 	code, report := diagnose(t, environment(t))
-	if code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, code, 0, "exit code")
 	wantLines(t, report, "ok: settings: ", "ok: database: ", "ok: web address: 127.0.0.1:0 is free", "warning: voice model: a simulator answers: set OPENAI_API_KEY",
 		"warning: typed messages: a simulator answers", "ok: media (UDP): ", "ok: ICE: two peers on this machine reach each other", "ok: microphone: ",
 		"ok: programs of the model: JavaScript works", "ok: MCP servers: there is no mcp.json")
-	if n := strings.Count(report, "\n"); n != 10 {
-		t.Errorf("%d lines:\n%s", n, report)
-	}
+	testkit.Equal(t, strings.Count(report, "\n"), 10, "lines: %s", report)
 }
 
 func TestDoctorOnAFullMachine(t *testing.T) {
@@ -142,9 +139,7 @@ func TestDoctorOnAFullMachine(t *testing.T) {
 		"VOICEBRIDGE_UDP_PORT=" + port, "VOICEBRIDGE_MCP_CONFIG=" + servers, "VOICEBRIDGE_ICE_SERVERS=" + stun,
 	}
 	code, report := diagnose(t, environ)
-	if code != 1 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, code, 1, "exit code")
 	wantLines(t, report, "warning: database: PostgreSQL at ", "ok: web address: ", "ok: voice model: http://127.0.0.1:", "ok: typed messages: they go to openai, to the model gpt-5.4-mini; also configured: google, simulator",
 		"problem: typed messages by google: http://127.0.0.1:1 does not answer: is it reachable, and is GEMINI_BASE_URL right? (",
 		"ok: media (UDP): port "+port+" can be used", "ok: ICE server "+stun+": it answers, and sees this machine at 203.0.113.5", "warning: microphone: browsers allow it for https pages",
@@ -287,9 +282,7 @@ func TestDoctorChangesNoTable(t *testing.T) {
 			if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:") + ".lock"); err == nil {
 				t.Error("doctor has made a lock file")
 			}
-			if after := state(); after != before {
-				t.Errorf("the tables were %s and are %s", before, after)
-			}
+			testkit.Equal(t, state(), before, "the tables")
 		})
 	}
 }

@@ -278,18 +278,12 @@ func TestPickedTools(t *testing.T) {
 		return strings.Join(out, " ")
 	}
 	all := names(config.Tools{})
-	if n := len(strings.Fields(all)); n != 16 {
-		t.Errorf("%d tools: %s", n, all)
-	}
+	testkit.Equal(t, len(strings.Fields(all)), 16, "tools: %s", all)
 	if got := names(config.Tools{Settings: toolkit.Settings{Deny: toolkit.MustNames("createTable")}}); strings.Contains(got, "createTable") || len(strings.Fields(got)) != 15 {
 		t.Errorf("without createTable: %s", got)
 	}
-	if got := names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("createTable", "unknown")}}); got != "createTable" {
-		t.Errorf("only createTable: %s", got)
-	}
-	if got := names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("create*"), Deny: toolkit.MustNames("create_*")}}); got != "createTable" {
-		t.Errorf("by patterns: %s", got)
-	}
+	testkit.Equal(t, names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("createTable", "unknown")}}), "createTable", "only createTable")
+	testkit.Equal(t, names(config.Tools{Settings: toolkit.Settings{Allow: toolkit.MustNames("create*"), Deny: toolkit.MustNames("create_*")}}), "createTable", "by patterns")
 }
 
 // TestMisspeltTools names tools that do not exist.
@@ -312,9 +306,7 @@ func TestMisspeltTools(t *testing.T) {
 			t.Errorf("%q is not in the log", want)
 		}
 	}
-	if n := strings.Count(log.String(), "setting names an unknown tool"); n != 3 {
-		t.Errorf("%d warnings:\n%s", n, &log)
-	}
+	testkit.Equal(t, strings.Count(log.String(), "setting names an unknown tool"), 3, "warnings: %s", &log)
 }
 
 func emptyMCP(t *testing.T) string {
@@ -338,9 +330,7 @@ func TestPageURL(t *testing.T) {
 	} {
 		a, err := net.ResolveTCPAddr("tcp", c.addr)
 		must(t, err)
-		if got := pageURL(c.tls, a); got != c.want {
-			t.Errorf("%s: %s, want %s", c.addr, got, c.want)
-		}
+		testkit.Equal(t, pageURL(c.tls, a), c.want, "%s", c.addr)
 	}
 }
 
@@ -379,14 +369,10 @@ func TestProgress(t *testing.T) {
 	shown.count("b")
 	shown.say("c")
 	shown.clear()
-	if screen.String() != "\r\033[Ka\r\033[Kc\r\033[K" {
-		t.Errorf("a terminal has %q", screen.String())
-	}
+	testkit.Equal(t, screen.String(), "\r\033[Ka\r\033[Kc\r\033[K", "a terminal")
 	var none output
 	(&process{stderr: &none, flags: globalFlags{Quiet: true}}).progress().say("a")
-	if none.String() != "" {
-		t.Errorf("with --quiet: %q", none.String())
-	}
+	testkit.Equal(t, none.String(), "", "with --quiet")
 }
 
 // TestLongCommandsSayHowFarTheyAre brings a database up to date and erases an owner.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // serving runs serve until the test ends, and returns the address of the page and the program's
@@ -20,9 +22,7 @@ func serving(t *testing.T, environ ...string) (url string, log *output) {
 	go func() { ended <- execute(ctx, []string{"serve"}, environment(t, environ...), &out, &errs) }()
 	t.Cleanup(func() {
 		stop()
-		if code := <-ended; code != 0 {
-			t.Errorf("serve ended with %d: %s", code, errs.String())
-		}
+		testkit.Equal(t, <-ended, 0, "serve ended with: %s", errs.String())
 	})
 	address := regexp.MustCompile(`http://\S+`)
 	eventually(t, func() bool {

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/anthropic"
 	"voicebridge/llm/llmtest"
@@ -17,9 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func provider(t *testing.T, c anthropic.Config) llm.Provider {
 	t.Helper()
 	p, err := anthropic.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -99,9 +98,7 @@ func TestCache(t *testing.T) {
 					t.Errorf("the request is %s, want one with %s", body, want)
 				}
 			}
-			if n := strings.Count(string(body), mark); n != 2 {
-				t.Errorf("the request has %d marks, want 2", n)
-			}
+			testkit.Equal(t, strings.Count(string(body), mark), 2, "the request has marks")
 		})
 	}
 }

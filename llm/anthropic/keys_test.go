@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/anthropic"
 )
@@ -59,9 +60,7 @@ func TestNamesOfProperties(t *testing.T) {
 				Model: "some-model", Messages: []llm.Message{{Role: llm.RoleUser, Content: "List"}},
 				Tools: []llm.Tool{{Name: "other", Parameters: []byte(`{"type":"object","properties":{"$q":{}}}`)}, {Name: "list", Parameters: []byte(c.schema)}},
 			}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if d.ToolCall != nil {
 					got = d.ToolCall.Arguments
 				}
@@ -69,9 +68,7 @@ func TestNamesOfProperties(t *testing.T) {
 			if !strings.Contains(string(body), `"name":"list","input_schema":`+c.sent+`}`) {
 				t.Errorf("the request is %s, want one with %s", body, c.sent)
 			}
-			if got != c.want {
-				t.Errorf("the arguments are %s, want %s", got, c.want)
-			}
+			testkit.Equal(t, got, c.want, "the arguments")
 		})
 	}
 }

@@ -3,6 +3,8 @@ package anthropic
 import (
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestThoughtsThatStay: thoughts that cannot be sent back as they came are not kept.
@@ -25,8 +27,6 @@ func TestThoughtsThatStay(t *testing.T) {
 		for i, b := range c.blocks {
 			pieces.begin(int64(i), b)
 		}
-		if got := string(pieces.metadata()); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
-		}
+		testkit.Equal(t, string(pieces.metadata()), c.want, "%s", name)
 	}
 }

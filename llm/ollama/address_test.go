@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/ollama"
@@ -39,9 +40,7 @@ func TestHost(t *testing.T) {
 				t.Error("an answer comes from nowhere")
 			}
 		}
-		if n.to != want {
-			t.Errorf("with the host %q the request goes to %s, want %s", host, n.to, want)
-		}
+		testkit.Equal(t, n.to, want, "with the host %q the request goes", host)
 	}
 	for _, host := range []string{"ftp://box", "http://", "http://[", "a b"} {
 		if _, err := ollama.New(ollama.Config{Host: host}); err == nil {

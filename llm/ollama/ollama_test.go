@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/ollama"
@@ -16,9 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func provider(t *testing.T, c ollama.Config) llm.Provider {
 	t.Helper()
 	p, err := ollama.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/openai"
@@ -72,9 +73,7 @@ func TestMistral(t *testing.T) {
 			req.Model = model
 			_, body := llmtest.Sent(t, func(baseURL string, client *http.Client) llm.Provider {
 				u, err := url.Parse(baseURL)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				client.Transport = elsewhere{client.Transport, u.Host}
 				return provider(t, openai.Config{BaseURL: "http://" + c.host + "/v1", HTTPClient: client, Compatible: true})
 			}, req)

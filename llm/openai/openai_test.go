@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/openai"
@@ -20,9 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func provider(t *testing.T, c openai.Config) llm.Provider {
 	t.Helper()
 	p, err := openai.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 
@@ -156,9 +155,7 @@ func TestThoughts(t *testing.T) {
 			for _, m := range regexp.MustCompile(`"reasoning_content":("[^"]*")`).FindAllSubmatch(body, -1) {
 				got = append(got, string(m[1]))
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("the request has the thoughts %q, want %q: %s", got, c.want, body)
-			}
+			testkit.Equal(t, got, c.want, "the request has the thoughts: %s", body)
 		})
 	}
 }

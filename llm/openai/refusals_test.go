@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/openai"
@@ -214,9 +215,7 @@ func TestRefusals(t *testing.T) {
 					t.Errorf("Stream() = %v, want %q", err, c.fails)
 				}
 			}
-			if !slices.Equal(f.seen, c.want) {
-				t.Errorf("the server saw %q, want %q", f.seen, c.want)
-			}
+			testkit.Equal(t, f.seen, c.want, "the server saw")
 		})
 	}
 }
@@ -283,9 +282,7 @@ func TestThoughtsInTheText(t *testing.T) {
 			p := provider(t, openai.Config{BaseURL: f.URL, HTTPClient: f.Client(), Compatible: c.compatible, API: openai.ChatCompletions})
 			var text, reasoning strings.Builder
 			for d, err := range p.Stream(t.Context(), llmtest.Greeting()) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				text.WriteString(d.Text)
 				reasoning.WriteString(d.Reasoning)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/openai"
@@ -83,14 +84,10 @@ func TestThoughtsOfResponses(t *testing.T) {
 	f := strict(t, "thoughts", func(string, strictRequest) string { return "" })
 	var told strings.Builder
 	for d, err := range provider(t, openai.Config{BaseURL: f.URL, HTTPClient: f.Client()}).Stream(t.Context(), llmtest.Greeting()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		told.WriteString(d.Reasoning)
 	}
-	if want := "Let me think.\n\nI think more."; told.String() != want {
-		t.Errorf("the reasoning is %q, want %q", told.String(), want)
-	}
+	testkit.Equal(t, told.String(), "Let me think.\n\nI think more.", "the reasoning")
 	inClear := strict(t, "thoughts_in_clear", func(string, strictRequest) string { return "" })
 	calls, err := ask(t, provider(t, openai.Config{BaseURL: inClear.URL, HTTPClient: inClear.Client()}), "some-model")
 	if err != nil || len(calls) != 2 || calls[0].Metadata != nil {

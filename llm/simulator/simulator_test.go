@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/llmtest"
 	"voicebridge/llm/simulator"
@@ -142,9 +143,7 @@ func TestFailuresAndLimits(t *testing.T) {
 		t.Errorf("%q, %+v, %v", text, last, err)
 	}
 	text, _, _, _ = ask(t, llm.Request{System: "title", Messages: user("user: Where is the sea, please?\nassistant: There.\n")})
-	if text != "About: Where is the sea," {
-		t.Errorf("title %q", text)
-	}
+	testkit.Equal(t, text, "About: Where is the sea,", "title")
 }
 
 // TestPace interrupts an answer in the middle.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 )
@@ -65,20 +66,14 @@ func TestProcessGone(t *testing.T) {
 		return // this system does not tell
 	}
 	child := exec.CommandContext(t.Context(), "sleep", "1000")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, child.Start())
 	began, err := processStart(child.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	name := fmt.Sprint(child.Process.Pid, " ", began)
 	if processGone(name) {
 		t.Error("a living child is gone")
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, child.Process.Kill())
 	_ = child.Wait() // it was killed
 	if !processGone(name) {
 		t.Error("a dead child is not gone")

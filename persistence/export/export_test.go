@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/export"
 	"voicebridge/persistence/persistencetest"
@@ -67,9 +66,7 @@ func all(messages []thread.Message) iter.Seq2[thread.Message, error] {
 func write(t *testing.T, format export.Format, messages []thread.Message) string {
 	t.Helper()
 	var b strings.Builder
-	if err := export.Write(&b, format, row, all(messages)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, export.Write(&b, format, row, all(messages)))
 	return b.String()
 }
 
@@ -86,9 +83,7 @@ func TestMarkdown(t *testing.T) {
 		"\nTool `slow`\n\nNo result.\n" +
 		"\nDone.\n" +
 		"\n## User · 2026-01-02 02:04:10 UTC\n\nPicture `/api/threads/t1/images/i1`\n\nFile\n"
-	if diff := cmp.Diff(want, write(t, export.Markdown, conversation())); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, write(t, export.Markdown, conversation()), want, "write")
 	if got := write(t, export.Markdown, nil); !strings.HasPrefix(got, "# Rome") {
 		t.Errorf("an empty thread is %q", got)
 	}
@@ -117,9 +112,7 @@ func TestMarkdownOfRecordings(t *testing.T) {
 		"\n[Recording of the call](/api/calls/c%2F2%29%20%5Bx%5D%28y/recording?track=both)\n\n" + head +
 		"Three.\n\n[Sound, 60:00 to 61:01](/api/threads/t1/messages/m%204%29%0A/audio)\n" +
 		"\n" + head + "Not recorded.\n"
-	if diff := cmp.Diff(want, got[strings.Index(got, "## "):]); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got[strings.Index(got, "## "):], want, "got[strings.Index(got, \"## \"):]")
 }
 
 // TestMarkdownOfOpenCode ends the code blocks that an answer leaves open, and no others.
@@ -198,9 +191,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := map[string]bool{}
 	for m, err := range export.Messages(t.Context(), store, key) {
 		if err != nil || seen[m.ID] {
@@ -213,9 +204,7 @@ func TestMessagesOfALongThread(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != n+1 {
-		t.Errorf("%d messages", len(seen))
-	}
+	testkit.Equal(t, len(seen), n+1, "messages")
 	i := 0
 	for m, err := range export.Messages(t.Context(), store, key) {
 		if want := fmt.Sprint(i); err != nil || m.Text() != want && m.Text() != "new" {

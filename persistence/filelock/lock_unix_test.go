@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/filelock"
 )
 
@@ -16,23 +17,15 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	f, err := filelock.Open(path)
-	if err != nil {
-		t.Fatalf("Open() = %v", err)
-	}
+	testkit.Must(t, err)
 	if _, err := filelock.Open(path); !errors.Is(err, filelock.ErrLocked) {
 		t.Errorf("Open() of a locked file = %v, want ErrLocked", err)
 	}
 	childs, err := syscall.Dup(int(f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := filelock.Close(f); err != nil {
-		t.Fatalf("Close() = %v", err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, filelock.Close(f))
 	again, err := filelock.Open(path)
-	if err != nil {
-		t.Fatalf("Open() after Close() = %v", err)
-	}
+	testkit.Must(t, err)
 	if err := errors.Join(filelock.Close(again), syscall.Close(childs)); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -193,9 +194,7 @@ func (s suite) concurrentAnswers(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if won.Load() != 1 {
-		t.Errorf("%d answers count", won.Load())
-	}
+	testkit.Equal(t, won.Load(), 1, "answers count")
 }
 
 // watchApprovals: a new watcher gets the open requests after the messages.

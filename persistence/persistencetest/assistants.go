@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/assistants"
 	"voicebridge/thread"
@@ -66,9 +67,7 @@ func (s suite) assistants(t *testing.T) {
 			}
 			cursor = next
 		}
-		if got := strings.Join(ids, " "); got != want {
-			t.Errorf("List(%s) = %s, want %s", owner, got, want)
-		}
+		testkit.Equal(t, strings.Join(ids, " "), want, "List(%s)", owner)
 	}
 	list("anna", "fixed assistant fixed-2 shared")
 	list("bert", "fixed shared")
@@ -273,9 +272,7 @@ func (s suite) assistantPages(t *testing.T) {
 			fmt.Fprintf(&want, ",eve s%02d", i)
 		}
 	}
-	if strings.Join(got, ",") != want.String() {
-		t.Errorf("listed %q, want %q", got, want.String())
-	}
+	testkit.Equal(t, strings.Join(got, ","), want.String(), "listed %q", got)
 	for _, bad := range []string{"x", "e30", "!"} {
 		_, _, err := room.List(ctx, "anna", bad, 5)
 		wantErr(t, "List() after "+bad, err, persistence.ErrInvalid)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -30,9 +31,7 @@ func (s suite) batch(t *testing.T) {
 		)
 	})
 	must(t, err)
-	if got := words(b.all(t)); got != "a c" {
-		t.Errorf("the thread is %s, want a c", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "a c", "the thread is, want a c")
 	for _, name := range []string{"calls", "tool_calls", "responses"} {
 		if _, rows := table(t, b.url, "SELECT id FROM "+name); len(rows) != 1 {
 			t.Errorf("%s has %d rows, want 1", name, len(rows))
@@ -70,9 +69,7 @@ func (s suite) batchRollsBack(t *testing.T) {
 		})
 		wantErr(t, "Batch() with "+name, err, c.want)
 	}
-	if got := words(b.all(t)); got != "before" {
-		t.Errorf("the thread is %s, want before", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "before", "the thread is")
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
 		t.Errorf("LastSeq() = %d, %v, want 1", seq, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -72,9 +73,7 @@ func (s suite) changes(t *testing.T) {
 		want := answer
 		want.Parts[1].ToolName = "x"
 		got.Parts[1].Raw, want.Parts[1].Raw = nil, nil
-		if d := diff(want, got); d != "" {
-			t.Errorf("the answer differs (-want +got):\n%s", d)
-		}
+		testkit.Equal(t, diff(want, got), "", "the answer differs")
 		wantRows(t, b.url, "SELECT name, status, input FROM tool_calls", "x running {broken")
 		wantRows(t, b.url, "SELECT outcome, nonce FROM approvals", "timeout n")
 		wantRows(t, b.url, "SELECT status FROM responses", "completed")
@@ -102,16 +101,12 @@ func (s suite) lostChanges(t *testing.T) {
 		t.Fatalf("ApplyAll() = %+v, %v", applied, err)
 	}
 	for i, want := range []int{1, 3, 0, 0} {
-		if got := len(applied[i].Lost); got != want {
-			t.Errorf("group %d has lost %d changes, want %d: %v", i, got, want, applied[i].Lost)
-		}
+		testkit.Equal(t, len(applied[i].Lost), want, "group %d has lost changes: %v", i, applied[i].Lost)
 	}
 	wantErr(t, "a thread that is gone", applied[0].Lost[0].Err, persistence.ErrNotFound)
 	wantErr(t, "an id that is taken", applied[1].Lost[0].Err, persistence.ErrNotFound)
 	wantErr(t, "no id", applied[1].Lost[2].Err, persistence.ErrInvalid)
-	if got := words(b.all(t)); got != "one two three" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "one two three", "the thread")
 	wantRows(t, b.url, "SELECT text FROM messages WHERE instance = 'dead'", "three")
 	wantRows(t, b.url, "SELECT text FROM messages WHERE id = 'taken'", "bert's")
 	must(t, b.store.Close())

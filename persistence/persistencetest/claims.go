@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
 	"voicebridge/persistence/records"
@@ -111,9 +112,7 @@ func (s suite) queueSpooled(t *testing.T) {
 				if err != nil || len(applied.Lost) != 0 {
 					t.Fatalf("Apply() = %+v, %v", applied, err)
 				}
-				if got := words(b.all(t)); got != "said" {
-					t.Errorf("the thread is %q", got)
-				}
+				testkit.Equal(t, words(b.all(t)), "said", "the thread")
 				rows := []string{}
 				if tt.want != "" {
 					rows = append(rows, tt.want)
@@ -150,9 +149,7 @@ func (s suite) queueLost(t *testing.T) {
 	}
 	requeue(m, queued.Requeue{}) // no attempt was made
 	m, _ = claimQueued(t, b.store, b.key, queued.ClaimOptions{})
-	if m.Attempts != 2 {
-		t.Errorf("Claim() = attempt %d, want 2", m.Attempts)
-	}
+	testkit.Equal(t, m.Attempts, 2, "Claim() = attempt")
 	// Sent but not answered: it waits, and so do all messages behind it.
 	if !send(t, b.store, b.key, m) {
 		t.Fatal("Send() = false")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 )
@@ -77,18 +78,14 @@ func (s suite) drafts(t *testing.T) {
 	m.Parts = []thread.Part{thread.TextPart("One, twö, three, four")}
 	must(t, errOf(UpdateMessage(t.Context(), b.store, b.key, m)))
 	b.says(t, m.ID, "One, twö, three, four")
-	if n := b.draftsLeft(t); n != 0 {
-		t.Errorf("%d drafts are left", n)
-	}
+	testkit.Equal(t, b.draftsLeft(t), 0, "drafts are left")
 	m.Metadata.Status = thread.StatusCompleted
 	must(t, errOf(UpdateMessage(t.Context(), b.store, b.key, m)))
 	b.draft(t, m.ID, 9, ", three")
 	b.draft(t, m.ID, 22, ", five")
 	b.draft(t, "nobody", 0, "x")
 	b.says(t, m.ID, "One, twö, three, four")
-	if n := b.draftsLeft(t); n != 0 {
-		t.Errorf("%d drafts of a finished message", n)
-	}
+	testkit.Equal(t, b.draftsLeft(t), 0, "drafts of a finished message")
 	for _, bad := range []persistence.Draft{{}, {MessageID: m.ID, Start: -1}, {MessageID: m.ID, Start: thread.MaxMessageBytes, Text: "x"}} {
 		applied, err := Apply(t.Context(), b.store, b.key, []persistence.Change{persistence.PutDraft{Draft: bad}})
 		if err != nil || len(applied.Lost) != 1 || !errors.Is(applied.Lost[0].Err, persistence.ErrInvalid) {
@@ -108,9 +105,7 @@ func (s suite) strangersDrafts(t *testing.T) {
 	b.says(t, m.ID, "One")
 	b.draft(t, m.ID, 3, ", two")
 	must(t, b.store.DeleteThread(t.Context(), b.key))
-	if n := b.draftsLeft(t); n != 0 {
-		t.Errorf("%d drafts of a deleted thread", n)
-	}
+	testkit.Equal(t, b.draftsLeft(t), 0, "drafts of a deleted thread")
 }
 
 // recoverDrafts checks that the drafts of a killed process are kept, even those that come
@@ -130,9 +125,7 @@ func (s suite) recoverDrafts(t *testing.T) {
 	if got, err := b.store.Message(t.Context(), b.key, m.ID); err != nil || got.Metadata.Status != thread.StatusInterrupted {
 		t.Errorf("status %s, %v", got.Metadata.Status, err)
 	}
-	if n := b.draftsLeft(t); n != 0 {
-		t.Errorf("%d drafts are left", n)
-	}
+	testkit.Equal(t, b.draftsLeft(t), 0, "drafts are left")
 }
 
 // watchDrafts checks that a watcher gets each piece of text once, whatever it has missed.

@@ -70,9 +70,7 @@ func Engines(t *testing.T, test func(t *testing.T, open func(*testing.T) *persis
 func Open(t testing.TB, url string, opts persistence.Options) *persistence.Store {
 	t.Helper()
 	s, err := persistence.Open(t.Context(), url, opts)
-	if err != nil {
-		t.Fatalf("open store: %v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close store: %v", err)
@@ -120,14 +118,10 @@ func NewThread(t testing.TB, store *persistence.Store, owner, title string) thre
 func SQLiteURL(t testing.TB) string {
 	t.Helper()
 	content, err := sqliteTemplate()
-	if err != nil {
-		t.Fatalf("make an SQLite database to copy: %v", err)
-	}
+	must(t, err)
 	url := EmptySQLiteURL(t)
 	path := strings.TrimPrefix(url, "sqlite:")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
-		t.Fatalf("copy an SQLite database: %v", err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)))
 	return url
 }
 
@@ -145,9 +139,7 @@ func LockSQLite(t testing.TB, url string) (unlock func()) {
 	if err == nil {
 		_, err = conn.ExecContext(t.Context(), "BEGIN IMMEDIATE")
 	}
-	if err != nil {
-		t.Fatalf("lock SQLite: %v", err)
-	}
+	must(t, err)
 	return func() {
 		t.Helper()
 		_, err := conn.ExecContext(t.Context(), "ROLLBACK")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/pictures"
@@ -173,9 +174,7 @@ func (s suite) eraseEverything(t *testing.T) {
 		}),
 		errOf(b.store.Shares.Share(ctx, b.key)),
 		b.store.Queued.Pause(ctx, b.key, queued.Pause{Reason: "waits"}))
-	if err != nil {
-		t.Fatalf("fill the thread: %v", err)
-	}
+	must(t, err)
 	b.enqueue(t, "next")
 	Rows(t, b.url, "INSERT INTO drafts (message_id, start, text) VALUES ('deleted at that moment', 0, 'x')")
 	Rows(t, b.url, `INSERT INTO instances (id, host, process, beats, beat_at, started_at)
@@ -353,8 +352,6 @@ func (s suite) eraseOwner(t *testing.T) {
 	}
 	for _, c := range Rows(t, b.url, columns) {
 		found := Rows(t, b.url, fmt.Sprintf(`SELECT count(*) FROM "%s" WHERE CAST("%s" AS text) LIKE '%%%s%%'`, c[0], c[1], owner))
-		if found[0][0] != "0" {
-			t.Errorf("%s rows of %s name the owner in %s", found[0][0], c[0], c[1])
-		}
+		testkit.Equal(t, found[0][0], "0", "rows of %s name the owner in %s", c[0], c[1])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/extractions"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/records"
@@ -64,9 +65,7 @@ func (s suite) extractions(t *testing.T) {
 	if diff := cmp.Diff([]string{"done", "", "They spoke."}, got[:3]); diff != "" || facts["city"] != "Bonn" {
 		t.Errorf("found (-want +got):\n%s and %v", diff, facts)
 	}
-	if diff := cmp.Diff([]string{`call.extracted {"call_id":"first","extracted":{"city":"Bonn","n":1},"summary":"They spoke."}`}, b.got(t, hook.ID)); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, b.got(t, hook.ID), []string{`call.extracted {"call_id":"first","extracted":{"city":"Bonn","n":1},"summary":"They spoke."}`}, "told")
 	b.claimed(t, "")
 
 	waits.ID = "second"
@@ -82,9 +81,7 @@ func (s suite) extractions(t *testing.T) {
 			must(t, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"failed", "no answer", "", ""}, b.found(t, "second")); diff != "" {
-		t.Errorf("after all attempts (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, b.found(t, "second"), []string{"failed", "no answer", "", ""}, "after all attempts")
 	waits.ID = "third"
 	must(t, b.store.Records.SaveCall(ctx, b.key, waits))
 	if again, err := b.store.Extractions.Failed(ctx, b.claimed(t, "third"), "never", true); err != nil || again {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 )
 
@@ -152,9 +153,7 @@ func (s suite) signIns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if ended.Load() != 1 {
-		t.Errorf("%d have ended one sign-in", ended.Load())
-	}
+	testkit.Equal(t, ended.Load(), 1, "have ended one sign-")
 	want("s2", "", "")
 	if dropped, err := store.DropSignIns(ctx, "ann", "mail"); err != nil || !dropped {
 		t.Error(dropped, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/hooked"
 	"voicebridge/persistence/recordings"
@@ -141,7 +142,7 @@ func (s suite) hookEvents(t *testing.T) {
 	} else {
 		all = slices.Delete(all, i, i+1)
 	}
-	if d := cmp.Diff([]string{
+	testkit.Equal(t, all, []string{
 		started,
 		`tool.completed {"duration_ms":1500,"executor":"app","name":"get","status":"done","tool_call_id":"fc"}`,
 		`message.completed {"message":"m1"}`,
@@ -150,15 +151,11 @@ func (s suite) hookEvents(t *testing.T) {
 		`budget.warning {"call_id":"c","limit_usd":2,"scope":"call","spent_usd":1}`,
 		over,
 		`recording.ready {"call_id":"c","duration_seconds":90}`,
-	}, all); d != "" {
-		t.Errorf("all events (-want +got):\n%s", d)
-	}
+	}, "all events")
 	if d := cmp.Diff([]string{started, over}, b.got(t, other.ID)); d != "" {
 		t.Errorf("call.* (-want +got):\n%s", d)
 	}
-	if n := len(b.got(t, hooked.OperatorID("https://operator.example/"))); n != 3 {
-		t.Errorf("the operator gets %d events, want 3", n)
-	}
+	testkit.Equal(t, len(b.got(t, hooked.OperatorID("https://operator.example/"))), 3, "the operator gets events")
 	if got := append(b.got(t, stranger.ID), b.got(t, off.ID)...); len(got) != 0 {
 		t.Errorf("others get %q", got)
 	}
@@ -440,13 +437,9 @@ func (s suite) concurrentHookClaims(t *testing.T) {
 	}
 	claiming.Wait()
 	for id, n := range taken {
-		if n != 1 {
-			t.Errorf("%s was taken %d times", id, n)
-		}
+		testkit.Equal(t, n, 1, "%s was taken times", id)
 	}
-	if len(taken) != events {
-		t.Errorf("%d of %d were taken", len(taken), events)
-	}
+	testkit.Equal(t, len(taken), events, "of were taken")
 }
 
 // hookBytes counts what is kept for hooks among what their owner stores: a message is there once more for each.

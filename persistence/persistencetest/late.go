@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 )
@@ -85,9 +86,7 @@ func (s suite) lateWords(t *testing.T) {
 					}
 				}
 				saved := b.all(t)
-				if got := words(saved); got != tt.want {
-					t.Errorf("the thread is %q, want %q", got, tt.want)
-				}
+				testkit.Equal(t, words(saved), tt.want, "the thread")
 				for _, m := range saved {
 					if call := m.Metadata.CallID; !strings.HasPrefix(m.Text(), call) { // what both said is the later one's
 						t.Errorf("%q is of call %q", m.Text(), call)

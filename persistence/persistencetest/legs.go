@@ -3,12 +3,12 @@ package persistencetest
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -39,9 +39,7 @@ func wantLegs(t *testing.T, b bundle, want ...string) {
 	for _, l := range legs {
 		got = append(got, fmt.Sprintf("%s:%d", l.UpstreamID, l.Attempts))
 	}
-	if d := diff(want, got); d != "" {
-		t.Errorf("LegsToHangUp() differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff(want, got), "", "LegsToHangUp() differs")
 }
 
 func (s suite) legs(t *testing.T) {
@@ -137,9 +135,7 @@ func (s suite) hangUp(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	if !slices.Equal(got, []string{"old2"}) {
-		t.Errorf("LegsToHangUp() of eight gives %v", got)
-	}
+	testkit.Equal(t, got, []string{"old2"}, "LegsToHangUp() of eight gives")
 	wantErr(t, "LegsToHangUp() of none", errOf(b.store.Records.LegsToHangUp(ctx, "openai", 0)), persistence.ErrInvalid)
 }
 

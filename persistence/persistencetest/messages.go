@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -47,25 +48,19 @@ func (s suite) messages(t *testing.T) {
 	want := full()
 	saved := b.append(t, want)
 	want.Seq, want.Revision, want.Metadata.Seq = 1, 1, 1
-	if d := diff(want, saved); d != "" {
-		t.Errorf("AppendMessage() differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff(want, saved), "", "AppendMessage() differs")
 	got, err := b.store.Message(t.Context(), b.key, "m1")
 	if d := diff(want, got); err != nil || d != "" {
 		t.Errorf("Message() = %v, differs (-want +got):\n%s", err, d)
 	}
-	if d := diff([]thread.Message{want}, b.all(t)); d != "" {
-		t.Errorf("Messages() differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff([]thread.Message{want}, b.all(t)), "", "Messages() differs")
 	// The wire format is stable: what a client read can be saved again.
 	wire, err := json.Marshal(got)
 	must(t, err)
 	var back thread.Message
 	must(t, json.Unmarshal(wire, &back))
 	back.Seq, back.Revision = got.Seq, got.Revision
-	if d := diff(got, back); d != "" {
-		t.Errorf("a message changes on the wire (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff(got, back), "", "a message changes on the wire")
 	wantErr(t, "AppendMessage() with a taken id", errOf(AppendMessage(t.Context(), b.store, b.key, want)), persistence.ErrConflict)
 	if seq, err := b.store.LastSeq(t.Context(), b.key); err != nil || seq != 1 {
 		t.Errorf("LastSeq() after a refused message = %d, %v, want 1", seq, err)
@@ -126,9 +121,7 @@ func (s suite) hostileMessages(t *testing.T) {
 		p := thread.ToolPart("x")
 		p.ToolCallID, p.State, p.Input = "t", thread.ToolInputAvailable, json.RawMessage(c.json)
 		saved := b.append(t, thread.Message{Role: thread.RoleAssistant, Parts: []thread.Part{p}})
-		if d := diff(json.RawMessage(c.want), saved.Parts[0].Input); d != "" {
-			t.Errorf("%s: the input differs (-want +got):\n%s", name, d)
-		}
+		testkit.Equal(t, diff(json.RawMessage(c.want), saved.Parts[0].Input), "", "%s: the input differs", name)
 	}
 	// Metadata and ids from elsewhere can be just as hostile.
 	m := text(thread.RoleUser, "x")
@@ -215,16 +208,12 @@ func (s suite) insert(t *testing.T) {
 		t.Errorf("Messages() after the last = %s, %v, want d2 e", words(after), err)
 	}
 	for _, m := range b.all(t) {
-		if m.Metadata.Seq != m.Seq {
-			t.Errorf("message %s has %d in its metadata and %d beside it", m.Text(), m.Metadata.Seq, m.Seq)
-		}
+		testkit.Equal(t, m.Metadata.Seq, m.Seq, "message %s has in its metadata and beside it", m.Text())
 	}
 	wantErr(t, "InsertMessage() after nobody", errOf(InsertMessage(t.Context(), b.store, b.key, text(thread.RoleUser, "x"), "nobody")), persistence.ErrNotFound)
 	elsewhere := newThread(t, b.store, "anna")
 	wantErr(t, "InsertMessage() after another thread's", errOf(InsertMessage(t.Context(), b.store, elsewhere, text(thread.RoleUser, "x"), first.ID)), persistence.ErrNotFound)
-	if got := words(b.all(t)); got != "a b c d d2 e" {
-		t.Errorf("the order is %s after refused inserts", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "a b c d d2 e", "the order is after refused inserts")
 }
 
 func (s suite) insertAndReset(t *testing.T) {
@@ -239,9 +228,7 @@ func (s suite) insertAndReset(t *testing.T) {
 	b.insert(t, text(thread.RoleUser, "later"), old1.ID)
 	b.insert(t, text(thread.RoleUser, "new0"), old2.ID) // between: with what follows
 	b.insert(t, text(thread.RoleUser, "first"), "")
-	if got := words(b.all(t)); got != "first old1 later late old2 new0 new1 new1b new2" {
-		t.Errorf("the order is %s", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "first old1 later late old2 new0 new1 new1b new2", "the order")
 	replay, err := b.store.Replay(t.Context(), b.key, 20)
 	if err != nil || words(replay) != "new0 new1 new1b new2" {
 		t.Errorf("Replay() = %s, %v, want new0 new1 new1b new2", words(replay), err)
@@ -296,9 +283,7 @@ func (s suite) concurrentAppends(t *testing.T) {
 		next[w]++
 	}
 	for w, n := range next {
-		if n != each {
-			t.Errorf("writer %d has %d messages, want %d", w, n, each)
-		}
+		testkit.Equal(t, n, each, "writer %d has messages", w)
 	}
 }
 
@@ -356,12 +341,8 @@ func (s suite) update(t *testing.T) {
 	want := changed
 	want.Role, want.Seq, want.Revision, want.Metadata.Seq = m.Role, m.Seq, next.Seq+1, m.Seq
 	want.Metadata.CreatedAt = m.Metadata.CreatedAt
-	if d := diff(want, got); d != "" {
-		t.Errorf("UpdateMessage() differs (-want +got):\n%s", d)
-	}
-	if words(b.all(t)) != "final next" {
-		t.Errorf("the order is %s", words(b.all(t)))
-	}
+	testkit.Equal(t, diff(want, got), "", "UpdateMessage() differs")
+	testkit.Equal(t, words(b.all(t)), "final next", "the order")
 	for _, id := range []string{"nobody", ""} {
 		changed.ID = id
 		wantErr(t, fmt.Sprintf("UpdateMessage() of %q", id), errOf(UpdateMessage(t.Context(), b.store, b.key, changed)), persistence.ErrNotFound)

@@ -54,9 +54,7 @@ func NewPooler(t testing.TB) *Pooler {
 	cmd := exec.Command(bin, filepath.Join(dir, "pgbouncer.ini"))
 	// The signal at the death of the parent follows a thread, which may end before the test.
 	cmd.Dir, cmd.SysProcAttr, cmd.Stderr = dir, &syscall.SysProcAttr{Credential: attr.Credential}, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start PgBouncer: %v", err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan struct{})
 	var waiting sync.WaitGroup
 	waiting.Go(func() { _ = cmd.Wait(); close(ended) })

@@ -35,9 +35,7 @@ func PostgresURL(t testing.TB) string {
 	t.Helper()
 	needServer(t)
 	template, err := server.template()
-	if err != nil {
-		t.Fatalf("make a database to copy: %v", err)
-	}
+	must(t, err)
 	return newDatabase(t, " TEMPLATE "+template)
 }
 
@@ -60,9 +58,7 @@ func needServer(t testing.TB) {
 func newDatabase(t testing.TB, how string) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d_%d", os.Getpid(), server.count.Add(1))
-	if err := admin(t.Context(), "CREATE DATABASE "+name+how); err != nil {
-		t.Fatalf("make a database for the test: %v", err)
-	}
+	must(t, admin(t.Context(), "CREATE DATABASE "+name+how))
 	t.Cleanup(func() {
 		if err := admin(context.WithoutCancel(t.Context()), "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			t.Errorf("remove the database of the test: %v", err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/hooked"
@@ -46,9 +47,7 @@ func (s suite) privacy(t *testing.T) {
 		}
 		return names
 	}
-	if n := len(files("anna")); n != 1+1+1+252 {
-		t.Errorf("the archive has %d files", n)
-	}
+	testkit.Equal(t, len(files("anna")), 1+1+1+252, "the archive has files")
 	must(t, privacy.Erase(ctx, "anna", privacy.Parts(b.store)))
 	if got := files("anna"); fmt.Sprint(got) != "[owner.json]" {
 		t.Errorf("after the end there are %q", got)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/queued"
 	"voicebridge/thread"
@@ -43,9 +44,7 @@ func (b bundle) queued(t *testing.T) string {
 
 func (b bundle) wantQueue(t *testing.T, want string) {
 	t.Helper()
-	if got := b.queued(t); got != want {
-		t.Errorf("the queue is %q, want %q", got, want)
-	}
+	testkit.Equal(t, b.queued(t), want, "the queue")
 }
 
 // claimQueued takes the next message; an empty one means that there is none.
@@ -153,9 +152,7 @@ func (s suite) queueRefuses(t *testing.T) {
 		wantErr(t, "Add() of "+name, err, persistence.ErrInvalid)
 	}
 	hostile := b.enqueue(t, "nul \x00 and \xff bytes")
-	if want := "nul  and \ufffd bytes"; hostile.Text != want {
-		t.Errorf("the text is %q, want %q", hostile.Text, want)
-	}
+	testkit.Equal(t, hostile.Text, "nul  and \ufffd bytes", "the text")
 	stranger := thread.Key{Owner: "berta", Thread: b.key.Thread}
 	_, _, err := b.store.Queued.Add(t.Context(), stranger, queued.Message{Text: "x"}, 0)
 	wantErr(t, "Add() of a stranger", err, persistence.ErrNotFound)
@@ -295,9 +292,7 @@ func (s suite) concurrentSenders(t *testing.T) {
 		})
 	}
 	sending.Wait()
-	if got := words(b.all(t)); got != strings.Join(want, " ") {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, words(b.all(t)), strings.Join(want, " "), "the thread")
 }
 
 func (s suite) dueQueues(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -102,9 +103,7 @@ func wantRows(t *testing.T, url, query string, want ...string) {
 	for _, r := range rows {
 		got = append(got, strings.Join(r, " "))
 	}
-	if d := diff(want, got); d != "" {
-		t.Errorf("%s\ndiffers (-want +got):\n%s", query, d)
-	}
+	testkit.Equal(t, diff(want, got), "", "%s differs", query)
 }
 
 func (s suite) hostileRecords(t *testing.T) {
@@ -259,9 +258,7 @@ func (s suite) strangers(t *testing.T) {
 	if threads, _, err := b.store.Threads(ctx, "bert", persistence.ThreadFilter{Query: "mine"}); err != nil || len(threads) != 0 {
 		t.Errorf("Threads() of a stranger = %v, %v", threads, err)
 	}
-	if got := words(b.all(t)); got != "mine" {
-		t.Errorf("the thread is %s, want mine", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "mine", "the thread is")
 	wantRows(t, b.url, "SELECT id, end_reason FROM calls", "c ")
 	wantRows(t, b.url, "SELECT (SELECT count(*) FROM tool_calls) + (SELECT count(*) FROM responses) AS n", "0")
 }

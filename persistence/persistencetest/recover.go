@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -53,9 +52,7 @@ func leaveOpen(t *testing.T, b bundle) {
 		}
 		return w.Records.SaveResponse(records.Response{ID: "r", CallID: "c", Status: "in_progress"})
 	})
-	if err != nil {
-		t.Fatalf("Batch() = %v", err)
-	}
+	must(t, err)
 }
 
 func (s suite) recover(t *testing.T) {
@@ -92,9 +89,7 @@ func (s suite) recover(t *testing.T) {
 	}
 	want := "completed:finished, failed:, failed:half a question, interrupted:half an, fc=output-errorprocess ended, fd=output-available, interrupted:typed, " +
 		"completed:asked a tool, fl=output-errorprocess ended"
-	if got := strings.Join(states, ", "); got != want {
-		t.Errorf("the thread is %s\nwant %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(states, ", "), want, "the thread")
 	for range 5 { // the five that changed
 		if m := w.message(); m.Metadata.Status == thread.StatusInProgress {
 			t.Errorf("Watch() gives %+v", m)
@@ -106,17 +101,13 @@ func (s suite) recover(t *testing.T) {
 		e := w.event()
 		ends = append(ends, fmt.Sprintf("%s %s", e.Type, e.Data))
 	}
-	if diff := cmp.Diff([]string{
+	testkit.Equal(t, ends, []string{
 		`turn_finished {"call_id":"c"}`, `call_ended {"call_id":"c","reason":"process_ended"}`,
 		`turn_finished {"message_id":"` + typed + `","status":"interrupted"}`,
-	}, ends); diff != "" {
-		t.Errorf("Watch() gives (-want +got):\n%s", diff)
-	}
+	}, "Watch() gives")
 	for e, err := range owner.Events(Within(t)) {
 		if err != nil || e.Type == persistence.EventCallEnded {
-			if want := `{"call_id":"c","reason":"process_ended","thread_id":"` + b.key.Thread + `"}`; string(e.Data) != want {
-				t.Errorf("WatchOwner() gives %s, %v, want %s", e.Data, err, want)
-			}
+			testkit.Equal(t, string(e.Data), `{"call_id":"c","reason":"process_ended","thread_id":"`+b.key.Thread+`"}`, "WatchOwner() gives %s, %v", e.Data, err)
 			break
 		}
 	}

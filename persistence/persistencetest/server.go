@@ -16,9 +16,7 @@ type Server struct {
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	c, err := startLocal()
-	if err != nil {
-		t.Fatalf("start a PostgreSQL server of the test's own: %v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := c.stop(); err != nil {
 			t.Errorf("stop PostgreSQL: %v", err)
@@ -46,7 +44,5 @@ func (s *Server) Start() {
 	if err == nil {
 		err = s.local.launch(bin)
 	}
-	if err != nil {
-		s.t.Fatalf("start PostgreSQL again: %v", err)
-	}
+	must(s.t, err)
 }

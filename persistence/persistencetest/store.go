@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 )
 
@@ -37,9 +38,7 @@ func (s suite) open(t *testing.T) {
 	if err := bare.Ping(t.Context()); err == nil {
 		t.Error("Ping() without tables = nil")
 	}
-	if bare.Instance() != "me" {
-		t.Errorf("Instance() = %q, want me", bare.Instance())
-	}
+	testkit.Equal(t, bare.Instance(), "me", "Instance()")
 	one, two := Open(t, url, persistence.Options{}), Open(t, url, persistence.Options{})
 	if one.Instance() == two.Instance() || one.Instance() == "" {
 		t.Errorf("two stores are instances %q and %q", one.Instance(), two.Instance())

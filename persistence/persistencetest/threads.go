@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -81,9 +82,7 @@ func (s suite) threadPages(t *testing.T) {
 	must(t, errOf(UpdateMessage(t.Context(), b.store, old, m)))
 	slices.Reverse(want)
 	for _, limit := range []int{1, 2, 3, 11, 12} {
-		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: limit}); !slices.Equal(got, want) {
-			t.Errorf("pages of %d: %v, want %v", limit, got, want)
-		}
+		testkit.Equal(t, ids(t, b.store, "anna", persistence.ThreadFilter{Limit: limit}), want, "pages of %d", limit)
 	}
 }
 
@@ -118,9 +117,7 @@ func (s suite) search(t *testing.T) {
 		"  moon\t\n of": {titled.ID},
 		" ":             {spoken.Thread, titled.ID, b.key.Thread},
 	} {
-		if got := ids(t, b.store, "anna", persistence.ThreadFilter{Limit: 2, Query: query}); !slices.Equal(got, want) {
-			t.Errorf("query %q found %v, want %v", query, got, want)
-		}
+		testkit.Equal(t, ids(t, b.store, "anna", persistence.ThreadFilter{Limit: 2, Query: query}), want, "query %q found", query)
 	}
 	must(t, errOf(b.store.RenameThread(t.Context(), thread.Key{Owner: "anna", Thread: titled.ID}, "sun")))
 	if got := ids(t, b.store, "anna", persistence.ThreadFilter{Query: "moon"}); got != nil {

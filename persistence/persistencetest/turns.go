@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -66,9 +67,7 @@ func (s suite) lostTurn(t *testing.T) {
 	must(t, claim(t, b.store, b.key, "new"))
 	for n, turn := range []string{"old", "new", "old"} {
 		b.applySaid(t, turn)
-		if got := words(b.all(t)); got != "new"[:min(3*n, 3)] {
-			t.Errorf("after changes of the turn %s the thread is %q", turn, got)
-		}
+		testkit.Equal(t, words(b.all(t)), "new"[:min(3*n, 3)], "after changes of the turn %s the thread", turn)
 	}
 	wantErr(t, "RunningTurn() after the end", errOf(b.store.RunningTurn(t.Context(), b.key)), persistence.ErrNotFound)
 	wantRows(t, b.url, "SELECT type, data FROM events WHERE thread_id = '' AND type = 'turn_finished'",
@@ -116,9 +115,7 @@ func (s suite) concurrentClaims(t *testing.T) {
 		})
 	}
 	running.Wait()
-	if won.Load() != 1 {
-		t.Errorf("%d turns run on one thread", won.Load())
-	}
+	testkit.Equal(t, won.Load(), 1, "turns run on one thread")
 }
 
 func (s suite) recoverTurns(t *testing.T) {
@@ -177,9 +174,7 @@ func (s suite) toolCallsInBatch(t *testing.T) {
 		return err
 	})
 	must(t, err)
-	if got := words(b.all(t)); got != "changed" {
-		t.Errorf("the thread is %s, want changed", got)
-	}
+	testkit.Equal(t, words(b.all(t)), "changed", "the thread is")
 	err = b.store.Batch(t.Context(), other, func(w *persistence.Batch) error {
 		if _, found, err := w.Records.ToolCall("same"); found || err != nil {
 			t.Errorf("ToolCall() of another thread = %v, %v", found, err)
@@ -385,7 +380,7 @@ func (s suite) liveCallInBatch(t *testing.T) {
 		return w.Records.SaveCall(records.Call{ID: "call", StartedAt: time.Now()})
 	})
 	must(t, err)
-	if !<-found {
+	if !testkit.Take(t, "what is found", found) {
 		t.Error("a transaction did not see the call that the one before it had begun")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
@@ -16,9 +17,7 @@ import (
 func wantColumns(t *testing.T, url, view, want string) {
 	t.Helper()
 	columns, _ := table(t, url, "SELECT * FROM "+view)
-	if got := strings.Join(columns, " "); got != want {
-		t.Errorf("%s has the columns %s, want %s", view, got, want)
-	}
+	testkit.Equal(t, strings.Join(columns, " "), want, "%s has the columns", view)
 }
 
 func (s suite) transcriptView(t *testing.T) {

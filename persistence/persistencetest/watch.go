@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 )
@@ -90,9 +91,7 @@ func (s suite) watch(t *testing.T) {
 	for range 4 {
 		got = append(got, w.message())
 	}
-	if d := diff(want[1:], got); d != "" {
-		t.Errorf("Watch() after 1 differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff(want[1:], got), "", "Watch() after 1 differs")
 	if m := late.message(); m.Text() != "3" {
 		t.Errorf("Watch() after 3 begins with %q, want 3", m.Text())
 	}
@@ -105,20 +104,14 @@ func (s suite) watchChange(t *testing.T) {
 	m = b.append(t, m)
 	next := b.append(t, text(thread.RoleUser, "next"))
 	w := startWatch(Within(t), t, b.store, b.key, 0)
-	if d := diff([]thread.Message{m, next}, []thread.Message{w.message(), w.message()}); d != "" {
-		t.Errorf("Watch() differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff([]thread.Message{m, next}, []thread.Message{w.message(), w.message()}), "", "Watch() differs")
 	m.Metadata.Status = thread.StatusCompleted
 	m, err := UpdateMessage(t.Context(), b.store, b.key, m)
 	must(t, err)
-	if d := diff(m, w.message()); d != "" {
-		t.Errorf("Watch() differs (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, diff(m, w.message()), "", "Watch() differs")
 	// A returning client asks with the number of the last change it knows.
 	again := startWatch(Within(t), t, b.store, b.key, next.Revision)
-	if d := diff(m, again.message()); d != "" {
-		t.Errorf("Watch() after %d differs (-want +got):\n%s", next.Revision, d)
-	}
+	testkit.Equal(t, diff(m, again.message()), "", "Watch() after %d differs", next.Revision)
 }
 
 // watchFromEnd: nothing is replayed, and everything after Watch is delivered.
@@ -221,9 +214,7 @@ func (s suite) watchManyWriters(t *testing.T) {
 	b.append(t, end)
 	watchers.Wait()
 	for i, got := range seen {
-		if d := diff(b.all(t), got); d != "" {
-			t.Errorf("watcher %d knows another thread (-want +got):\n%s", i, d)
-		}
+		testkit.Equal(t, diff(b.all(t), got), "", "watcher %d knows another thread", i)
 	}
 }
 
@@ -439,9 +430,7 @@ func (s suite) publish(t *testing.T) {
 	b.store.Publish(ctx, b.key, persistence.Event{Type: "full", Data: json.RawMessage(`{"x":1}`), Seq: 99})
 	b.append(t, text(thread.RoleUser, "y"))
 	for _, want := range []persistence.Event{{Type: "empty", Data: json.RawMessage(`{}`)}, {Type: "full", Data: json.RawMessage(`{"x":1}`)}} {
-		if d := diff(want, w.event()); d != "" {
-			t.Errorf("the event differs (-want +got):\n%s", d)
-		}
+		testkit.Equal(t, diff(want, w.event()), "", "the event differs")
 	}
 	if m := w.message(); m.Text() != "y" {
 		t.Errorf("the message is %q, want y", m.Text())

@@ -9,6 +9,8 @@ import (
 	"image/jpeg"
 	"slices"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // photo is a JPEG of 64×32 pixels whose first row begins red and ends green, with a thumbnail's worth of EXIF.
@@ -19,9 +21,7 @@ func photo(t *testing.T, order binary.AppendByteOrder, orientation uint16) []byt
 	draw.Draw(i, image.Rect(0, 0, 32, 16), image.NewUniform(color.RGBA{R: 255, A: 255}), image.Point{}, draw.Src)
 	draw.Draw(i, image.Rect(32, 0, 64, 16), image.NewUniform(color.RGBA{G: 255, A: 255}), image.Point{}, draw.Src)
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, i, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&b, i, nil))
 	mark := map[binary.AppendByteOrder]string{binary.LittleEndian: "II", binary.BigEndian: "MM"}[order]
 	exif := order.AppendUint16([]byte("Exif\x00\x00"+mark), 42)
 	exif = order.AppendUint16(order.AppendUint32(exif, 8), 2)          // two entries follow
@@ -47,17 +47,11 @@ func TestPhotosAreUpright(t *testing.T) {
 	} {
 		for _, order := range []binary.AppendByteOrder{binary.LittleEndian, binary.BigEndian} {
 			i, err := NewImage(photo(t, order, uint16(n)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			small, err := Fit(i, nil, 5000, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			got, err := jpeg.Decode(bytes.NewReader(small.Data))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			size := got.Bounds().Size()
 			found := map[string]string{}
 			for corner, at := range map[string]image.Point{"top left": {4, 4}, "top right": {size.X - 4, 4}, "bottom left": {4, size.Y - 4}, "bottom right": size.Sub(image.Pt(4, 4))} {
@@ -85,7 +79,5 @@ func TestHostileOrientation(t *testing.T) {
 		}
 	}
 	far := bytes.Replace(data, []byte("MM\x00\x2a\x00\x00\x00\x08"), []byte("MM\x00\x2a\xff\xff\xff\xff"), 1)
-	if got := orientation(far); got != 1 {
-		t.Errorf("far away: %d", got)
-	}
+	testkit.Equal(t, orientation(far), 1, "far away")
 }

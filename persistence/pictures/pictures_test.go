@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/internal/database"
 )
 
@@ -28,9 +29,7 @@ func noise(width, height int) image.Image {
 func TestDataURL(t *testing.T) {
 	t.Parallel()
 	var small, large, moving bytes.Buffer
-	if err := errors.Join(png.Encode(&small, noise(20, 10)), png.Encode(&large, noise(1200, 600)), gif.Encode(&moving, noise(40, 30), nil)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(png.Encode(&small, noise(20, 10)), png.Encode(&large, noise(1200, 600)), gif.Encode(&moving, noise(40, 30), nil)))
 	for name, tt := range map[string]struct {
 		data          []byte
 		limit         int
@@ -55,9 +54,7 @@ func TestDataURL(t *testing.T) {
 		}
 	}
 	i, err := NewImage(large.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := DataURL(i, 500); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("into 500 bytes: %v", err)
 	}
@@ -77,9 +74,7 @@ func TestDataURL(t *testing.T) {
 func TestFit(t *testing.T) {
 	t.Parallel()
 	var wide, moving bytes.Buffer
-	if err := errors.Join(png.Encode(&wide, noise(2000, 100)), gif.Encode(&moving, noise(40, 30), nil)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(png.Encode(&wide, noise(2000, 100)), gif.Encode(&moving, noise(40, 30), nil)))
 	types := []string{"image/png", "image/jpeg"}
 	for name, tt := range map[string]struct {
 		data        []byte

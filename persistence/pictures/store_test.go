@@ -7,6 +7,7 @@ import (
 	"image/png"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/internal/database"
 )
 
@@ -15,9 +16,7 @@ func TestNewImage(t *testing.T) {
 	t.Parallel()
 	var small, wide bytes.Buffer
 	for buf, width := range map[*bytes.Buffer]int{&small: 3, &wide: MaxPixels + 1} {
-		if err := png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, png.Encode(buf, image.NewGray(image.Rect(0, 0, width, 2))))
 	}
 	for name, c := range map[string]struct{ data, want string }{
 		"a picture":        {small.String(), "image/png"},

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // Smallest WebP files, without and with transparency.
@@ -17,9 +19,7 @@ const (
 func animated(t *testing.T, base string, frames int) []byte {
 	t.Helper()
 	data, err := base64.StdEncoding.DecodeString(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	chunks := data[12:]
 	if string(chunks[:4]) == "VP8X" {
 		chunks = chunks[18:]
@@ -39,9 +39,7 @@ func TestAnimatedWebP(t *testing.T) {
 	for name, base := range map[string]string{"lossless": lossless, "lossy": lossy, "transparent": transparent} {
 		data := animated(t, base, 2)
 		i, err := NewImage(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := DataURL(i, 10_000); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

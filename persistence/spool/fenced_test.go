@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -75,8 +74,6 @@ func TestFenced(t *testing.T) {
 		for _, row := range persistencetest.Rows(t, url, query) {
 			got = append(got, fmt.Sprint(row[0]))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
-		}
+		testkit.Equal(t, got, want, "%s", query)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -39,9 +39,7 @@ func TestKill(t *testing.T) {
 			for _, m := range messages {
 				ids = append(ids, m.ID)
 			}
-			if !slices.Equal(ids, append([]string{"answer"}, saved...)) {
-				t.Errorf("the thread has %v,\nwant the answer and %v", ids, saved)
-			}
+			testkit.Equal(t, ids, append([]string{"answer"}, saved...), "the thread has, want the answer and %v", saved)
 			if got, want := messages[0].Text(), saved[len(saved)-1]; got != want {
 				t.Errorf("the answer is %q, want %q", got, want)
 			}
@@ -49,9 +47,7 @@ func TestKill(t *testing.T) {
 				t.Errorf("the files %v are left, %v", files, err)
 			}
 			rows := persistencetest.Rows(t, url, "SELECT count(*) FROM messages WHERE instance = 'victim'")
-			if rows[0][0] != fmt.Sprint(len(ids)) {
-				t.Errorf("%s messages are the victim's, which Store.Recover will close", rows[0][0])
-			}
+			testkit.Equal(t, rows[0][0], fmt.Sprint(len(ids)), "messages are the victim's, which Store.Recover will close")
 		})
 	}
 }
@@ -105,12 +101,12 @@ func TestVictim(t *testing.T) {
 		return c
 	}
 	must(t, w.Save(ctx, key, answer("", persistence.PlaceLast)))
-	<-attempts
+	testkit.Take(t, "an attempt", attempts)
 	store.away.Store(true)
 	for i := 0; ; i++ {
 		id := fmt.Sprint("m", i)
 		w.Push(key, put(id, id, persistence.PlaceLast), answer(id, persistence.PlaceKept))
-		a := <-attempts
+		a := testkit.Take(t, "an attempt", attempts)
 		if errors.Is(a.Err, ErrFull) {
 			fmt.Println("full")
 			select {}

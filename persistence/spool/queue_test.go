@@ -12,8 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/queued"
@@ -114,12 +113,8 @@ func TestMerging(t *testing.T) {
 				if err := stop(); fmt.Sprint(err) != tt.lost && (err != nil || tt.lost != "") {
 					t.Errorf("Run() = %v, want %q", err, tt.lost)
 				}
-				if diff := cmp.Diff(tt.want, store.Saved); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
-				if saved != tt.saved {
-					t.Errorf("%d messages reported", saved)
-				}
+				testkit.Equal(t, store.Saved, tt.want, "store.Saved")
+				testkit.Equal(t, saved, tt.saved, "messages reported")
 			})
 		})
 	}
@@ -149,9 +144,7 @@ func TestMergingMeanwhile(t *testing.T) {
 		must(t, w.Save(t.Context(), one, call(""), put("a", "H", persistence.PlaceLast)))
 		must(t, stop())
 		want := []string{`call ended=false hangup`, `message a user   last [{"type":"text","text":"Hi"}]`, `message b user   last [{"type":"text","text":"x"}]`}
-		if diff := cmp.Diff(want, store.Saved); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, store.Saved, want, "store.Saved")
 	})
 }
 
@@ -189,9 +182,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("a transaction of %d changes has %d tool calls", len(lines), tools)
 		}
 	}
-	if all != 200 {
-		t.Errorf("%d tool calls are saved", all)
-	}
+	testkit.Equal(t, all, 200, "tool calls are saved")
 }
 
 // TestFair floods one thread: what is said in another one does not wait behind that, each keeps its order, and nothing is
@@ -248,9 +239,7 @@ func TestFair(t *testing.T) {
 				if a < 0 || b != a+1 || b > 20 {
 					t.Fatalf("saved after %d of the flood: %q", a, saved)
 				}
-				if got := slices.Delete(saved, a, b+1); !slices.Equal(got, want) {
-					t.Errorf("of the flood %q is saved", got)
-				}
+				testkit.Equal(t, slices.Delete(saved, a, b+1), want, "of the flood is saved")
 			})
 		})
 	}
@@ -287,13 +276,9 @@ func TestBounded(t *testing.T) {
 	for w.Push(one, put(fmt.Sprint(n), text, persistence.PlaceLast)) {
 		n++
 	}
-	if n != maxWaiting>>20-1 {
-		t.Errorf("%d messages of 1 MiB are kept", n)
-	}
+	testkit.Equal(t, n, maxWaiting>>20-1, "messages of 1 MiB are kept")
 	w.PushLast(one, put("last", text, persistence.PlaceLast))
-	if got := w.queue.rest(); got != n+1 {
-		t.Errorf("%d messages wait, with the last one", got)
-	}
+	testkit.Equal(t, w.queue.rest(), n+1, "messages wait, with the last one")
 }
 
 // TestDraftsGather lets calls say words and begin answers at different times: they are
@@ -309,9 +294,7 @@ func TestDraftsGather(t *testing.T) {
 			synctest.Wait()
 			mu.Lock()
 			defer mu.Unlock()
-			if diff := cmp.Diff(want, commits); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", when, diff)
-			}
+			testkit.Equal(t, commits, want, "%s", when)
 		}
 		w, stop := run(t, applyFunc(func(groups []persistence.ThreadChanges) ([]persistence.Applied, error) {
 			var threads []string
@@ -357,17 +340,13 @@ func TestAnswerIsSavedOnce(t *testing.T) {
 		w.Push(one, answer, response(new(time.Now())))
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if len(store.Saved) != 2 {
-			t.Errorf("%d changes saved: %v", len(store.Saved), store.Saved)
-		}
+		testkit.Equal(t, len(store.Saved), 2, "changes saved: %v", store.Saved)
 		// A response that goes on does not keep it, nor do words that may wait longer.
 		answer.Continues = true
 		w.Push(one, response(nil), answer)
 		time.Sleep(moment + time.Nanosecond)
 		synctest.Wait()
-		if len(store.Saved) != 4 {
-			t.Errorf("%d changes saved: %v", len(store.Saved), store.Saved)
-		}
+		testkit.Equal(t, len(store.Saved), 4, "changes saved: %v", store.Saved)
 		must(t, stop())
 	})
 }
@@ -412,7 +391,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	}
 	must(t, w.Await(t.Context(), key))
 	cancel() // the process ends while the database is away
-	must(t, <-ran)
+	must(t, testkit.Take(t, "that it ran", ran))
 
 	again := claim
 	if claimedAgain {
@@ -428,9 +407,7 @@ func queuedWithoutDatabase(t *testing.T, store *persistence.Store, claimedAgain 
 	for _, m := range messages {
 		got = append(got, m.Text())
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the thread is %q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want, "the thread")
 	if row, err := store.Queued.Message(t.Context(), key, waiting.ID); err != nil || row.State != queued.Sent || row.SentAt == nil {
 		t.Errorf("Message() = %+v, %v", row, err)
 	}

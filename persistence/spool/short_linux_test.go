@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/filelock"
 	"voicebridge/persistence/persistencetest"
@@ -30,9 +31,7 @@ func TestShortWrite(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	must(t, Recover(t.Context(), dir, store, quiet))
-	if got := b.words(); got != "1 2" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "1 2", "the thread")
 	if files := b.files(); len(files) != 0 {
 		t.Errorf("the files %v are left", files)
 	}

@@ -161,21 +161,13 @@ func TestWriter(t *testing.T) {
 			t.Errorf("commit() while the database is away = %+v", r)
 		}
 	}
-	if n := b.w.Pending(); n != 6 {
-		t.Errorf("Pending() = %d, want 6", n)
-	}
-	if got := b.words(); got != "one" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.w.Pending(), 6, "Pending()")
+	testkit.Equal(t, b.words(), "one", "the thread")
 	b.store.away.Store(false)
 	b.empty()
-	if got := b.words(); got != "one4 2 3 4" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "one4 2 3 4", "the thread")
 	for _, want := range []string{"one", "2", "one2", "3", "one3", "4", "one4"} {
-		if got := <-b.saved; got != want {
-			t.Errorf("Saved() got %q, want %q", got, want)
-		}
+		testkit.Equal(t, testkit.Take(t, "that it is saved", b.saved), want, "Saved()")
 	}
 	if r := b.commit(put("5", "5", persistence.PlaceLast)); r.InFile || b.w.Pending() != 0 {
 		t.Errorf("commit() after the outage = %+v", r)
@@ -243,9 +235,7 @@ func TestSlowDatabase(t *testing.T) {
 			if r := b.commit(put("2", "two", persistence.PlaceLast)); !r.InFile || b.w.Pending() != 2 {
 				t.Errorf("commit() of what comes next = %+v, and %d wait", r, b.w.Pending())
 			}
-			if n := len(b.pending); n != 0 {
-				t.Errorf("Delayed() was called %d times, though the database is only slow", n)
-			}
+			testkit.Equal(t, len(b.pending), 0, "Delayed() was called times, though the database is only slow")
 			b.store.away.Store(away)
 			b.store.hold <- struct{}{} // the first transaction ends
 			go func() {
@@ -255,15 +245,11 @@ func TestSlowDatabase(t *testing.T) {
 				}
 			}()
 			if away {
-				if n := <-b.pending; n != 2 {
-					t.Errorf("Delayed() got %d", n)
-				}
+				testkit.Equal(t, testkit.Take(t, "what is pending", b.pending), 2, "Delayed()")
 			}
 			b.empty()
-			if got := b.words(); got != "one two" {
-				t.Errorf("the thread is %q", got)
-			}
-			if first, second := <-b.saved, <-b.saved; first != "one" || second != "two" {
+			testkit.Equal(t, b.words(), "one two", "the thread")
+			if first, second := testkit.Take(t, "that it is saved", b.saved), testkit.Take(t, "that it is saved", b.saved); first != "one" || second != "two" {
 				t.Errorf("Saved() got %q, %q", first, second)
 			}
 			b.stop()
@@ -328,7 +314,7 @@ func TestManyCalls(t *testing.T) {
 	writing.Wait()
 	b.store.away.Store(false)
 	for b.w.Pending() > 0 {
-		<-b.pending
+		testkit.Take(t, "what is pending", b.pending)
 	}
 	b.stop()
 	for _, key := range keys {
@@ -387,7 +373,7 @@ func TestNoRoom(t *testing.T) {
 	key := persistencetest.NewThread(t, store.Store, "anna", "")
 	store.away.Store(true)
 	w.Push(key, put("1", "1", persistence.PlaceLast))
-	if a := <-attempts; a.Err == nil || !w.Full() {
+	if a := testkit.Take(t, "an attempt", attempts); a.Err == nil || !w.Full() {
 		t.Errorf("while the database is away: %v, Full() = %t", a.Err, w.Full())
 	}
 	store.away.Store(false)
@@ -395,7 +381,7 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("Await() = %v, Full() = %t", err, w.Full())
 	}
 	stop()
-	if err := <-done; !errors.Is(err, os.ErrClosed) {
+	if err := testkit.Take(t, "the end", done); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("Run() = %v", err)
 	}
 }
@@ -409,9 +395,7 @@ func TestOrderWhileDraining(t *testing.T) {
 	b.stop() // leaves a file that the next Writer does not know
 	b.store.away.Store(false)
 	b.start(Config{})
-	if got := b.words(); got != "" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "", "the thread")
 	must(t, Recover(t.Context(), b.dir, b.store, quiet))
 	b.store.away.Store(true)
 	b.commit(put("2", "2", persistence.PlaceLast))
@@ -420,12 +404,12 @@ func TestOrderWhileDraining(t *testing.T) {
 	b.start(Config{})
 	done := make(chan Attempt)
 	go func() { done <- b.commit(put("3", "3", persistence.PlaceLast)) }()
-	<-b.store.entered // directly, which fails
+	testkit.Take(t, "the beginning", b.store.entered) // directly, which fails
 	b.store.hold <- struct{}{}
-	if r := <-done; !r.InFile {
+	if r := testkit.Take(t, "the end", done); !r.InFile {
 		t.Errorf("commit() = %+v", r)
 	}
-	<-b.store.entered // from the file, which takes long
+	testkit.Take(t, "the beginning", b.store.entered) // from the file, which takes long
 	b.store.away.Store(false)
 	for i := 4; i < 8; i++ {
 		if r := b.commit(put(fmt.Sprint(i), fmt.Sprint(i), persistence.PlaceLast)); !r.InFile {
@@ -440,16 +424,12 @@ func TestOrderWhileDraining(t *testing.T) {
 	b.empty()
 	b.stop()
 	close(b.store.entered)
-	if got := b.words(); got != "1 3 4 5 6 7" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "1 3 4 5 6 7", "the thread")
 	b.store.entered = nil
 	if err := Recover(t.Context(), b.dir, b.store, quiet); err != nil || len(b.files()) != 0 {
 		t.Errorf("Recover() = %v, left %v", err, b.files())
 	}
-	if got := b.words(); got != "1 3 4 5 6 7 2" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "1 3 4 5 6 7 2", "the thread")
 }
 
 func TestRecoverLeavesLiving(t *testing.T) {
@@ -536,9 +516,7 @@ func TestRecoverDamaged(t *testing.T) {
 					t.Errorf("Recover() = %v", err)
 				}
 			}
-			if got := b.words(); got != test.want {
-				t.Errorf("the thread is %q, want %q", got, test.want)
-			}
+			testkit.Equal(t, b.words(), test.want, "the thread")
 			files := b.files()
 			if kept := len(files) == 1 && strings.HasSuffix(files[0], ".damaged"); kept != test.kept || !kept && len(files) > 0 {
 				t.Errorf("the files %v are left", files)
@@ -601,16 +579,14 @@ func TestSaveGivesUp(t *testing.T) {
 	go func() {
 		done <- b.w.Save(ctx, b.key, put("1", "1", persistence.PlaceLast))
 	}()
-	<-b.store.entered
+	testkit.Take(t, "the beginning", b.store.entered)
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
+	if err := testkit.Take(t, "the end", done); !errors.Is(err, context.Canceled) {
 		t.Errorf("commit() = %v", err)
 	}
 	close(b.store.hold)
 	b.stop()
-	if got := b.words(); got != "1" {
-		t.Errorf("the thread is %q", got)
-	}
+	testkit.Equal(t, b.words(), "1", "the thread")
 }
 
 func TestNewNeedsItsFolder(t *testing.T) {

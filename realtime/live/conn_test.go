@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -152,9 +153,7 @@ func TestCreation(t *testing.T) {
 		b.dial(Message{"user", "Before."})
 		b.finish()
 		var first, second struct{ Session map[string]json.RawMessage }
-		if err := errors.Join(json.Unmarshal([]byte(b.posted[0]), &first), json.Unmarshal([]byte(b.posted[1]), &second)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(json.Unmarshal([]byte(b.posted[0]), &first), json.Unmarshal([]byte(b.posted[1]), &second)))
 		if first.Session["input"] == nil || second.Session["input"] != nil {
 			t.Errorf("%s\nthen %s", b.posted[0], b.posted[1])
 		}
@@ -279,9 +278,7 @@ func TestLoss(t *testing.T) {
 				tt.play(b)
 				synctest.Wait()
 				b.mu.Lock()
-				if last := b.states[len(b.states)-1]; last != tt.want {
-					t.Errorf("the connection is %v", last)
-				}
+				testkit.Equal(t, b.states[len(b.states)-1], tt.want, "the connection")
 				if all := strings.Join(b.events, "\n"); tt.tell != "" && !strings.Contains(all, tt.tell) {
 					t.Errorf("the client learns:\n%s", all)
 				}
@@ -368,9 +365,7 @@ func TestOverlap(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			encoder, err := opus.NewEncoder(48000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			speech := make([]int16, media.FrameStep)
 			for i := range speech {
 				speech[i] = int16(i%96-48) * 100

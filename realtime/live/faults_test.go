@@ -13,6 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -31,9 +32,7 @@ wait 3s
 live {"type":"session.delegation.created","event_id":"d3","offset_ms":2500,"delegation":{"id":"item_1","type":"delegation","target":"responses"}}
 wait 5s
 `)
-		if n := strings.Count(client, "response.output_item.done"); n != 1 {
-			t.Errorf("%d questions:\n%s", n, client)
-		}
+		testkit.Equal(t, strings.Count(client, "response.output_item.done"), 1, "questions: %s", client)
 	})
 }
 
@@ -201,9 +200,7 @@ func (k *talk) listen(t *testing.T) {
 	texts, roles, done := map[string]string{}, map[string]string{}, map[string]int{}
 	for _, raw := range b.events {
 		ev, err := realtime.Decode([]byte(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		switch ev.Type {
 		case realtime.TypeItemAdded:
 			item, _ := realtime.DecodeItem(ev.Item)
@@ -221,13 +218,9 @@ func (k *talk) listen(t *testing.T) {
 	var got []string
 	for _, id := range order {
 		got = append(got, roles[id]+":"+sorted(texts[id]))
-		if done[id] != 1 {
-			t.Errorf("%q was completed %d times", texts[id], done[id])
-		}
+		testkit.Equal(t, done[id], 1, "%q was completed times", texts[id])
 	}
-	if diff := gocmp.Diff(k.want, got); diff != "" {
-		t.Errorf("said (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, gocmp.Diff(k.want, got), "", "said")
 }
 
 // sorted puts words in the order of their numbers: a client gets late ones at the end, and the whole text with the

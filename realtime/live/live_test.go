@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/tools/txtar"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -168,9 +169,7 @@ func (b *bench) session(history ...Message) Session {
 func (b *bench) dial(history ...Message) {
 	b.t.Helper()
 	conn, err := b.client.Dial(b.t.Context(), b.session(history...))
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	testkit.Must(b.t, err)
 	b.conn = conn
 }
 
@@ -187,9 +186,7 @@ func TestTranscripts(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			parts := map[string]string{}
 			for _, f := range archive.Files {
 				parts[f.Name] = string(f.Data)
@@ -200,14 +197,10 @@ func TestTranscripts(t *testing.T) {
 			})
 			if *update {
 				archive.Files = []txtar.File{{Name: "script", Data: []byte(parts["script"])}, {Name: "client", Data: []byte(client)}, {Name: "model", Data: []byte(model)}}
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(file, txtar.Format(archive), 0o600))
 				return
 			}
-			if diff := gocmp.Diff(parts["client"], client) + gocmp.Diff(parts["model"], model); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, gocmp.Diff(parts["client"], client)+gocmp.Diff(parts["model"], model), "", "gocmp.Diff")
 		})
 	}
 }
@@ -225,9 +218,7 @@ func play(t *testing.T, script string) (client, model string) {
 		case "", "#":
 		case "wait":
 			d, err := time.ParseDuration(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			time.Sleep(d)
 		case "user", "voice":
 			var start, end int

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestFiller has a caller speak and save silence: a remote that hears somebody speak gets packets all the time, until
@@ -84,12 +86,8 @@ func TestFillerEnds(t *testing.T) {
 		_ = f.WriteAudio(&Packet{Source: 1000, Payload: []byte{0xf8}})
 		<-time.After(time.Second)
 		synctest.Wait()
-		if n != 2 {
-			t.Errorf("%d packets", n)
-		}
+		testkit.Equal(t, n, 2, "packets")
 	})
 	f, speech := NewFiller(sinkFunc(func(*Packet) error { return nil })), &Packet{Source: 1000, Payload: []byte{1, 2, 3}}
-	if n := testing.AllocsPerRun(100, func() { _ = f.WriteAudio(speech) }); n != 0 {
-		t.Errorf("%v allocations for a packet", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(100, func() { _ = f.WriteAudio(speech) }), 0, "allocations for a packet")
 }

@@ -3,6 +3,8 @@ package media
 import (
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestFlowFirst covers a sound that has just begun, one that goes on (the next packet counts), and a channel replaced
@@ -13,12 +15,12 @@ func TestFlowFirst(t *testing.T) {
 	begin := time.Unix(1_000, 0)
 	f.Count(time.Time{}, begin)
 	f.Count(begin, begin.Add(20*time.Millisecond))
-	if got := <-f.First(begin.Add(-time.Second)); !got.Equal(begin) {
+	if got := testkit.Take(t, "the first", f.First(begin.Add(-time.Second))); !got.Equal(begin) {
 		t.Errorf("a sound that has begun: %v", got)
 	}
 	replaced := f.First(begin.Add(time.Millisecond))
 	first := f.First(begin.Add(time.Millisecond))
-	if _, ok := <-replaced; ok {
+	if _, ok := testkit.Receive(t, "replaced", replaced); ok {
 		t.Error("whoever asked before was told")
 	}
 	last := begin.Add(20 * time.Millisecond)
@@ -26,7 +28,7 @@ func TestFlowFirst(t *testing.T) {
 		f.Count(last, last.Add(20*time.Millisecond))
 		last = last.Add(20 * time.Millisecond)
 	}
-	if got := <-first; !got.Equal(begin.Add(40 * time.Millisecond)) {
+	if got := testkit.Take(t, "the first", first); !got.Equal(begin.Add(40 * time.Millisecond)) {
 		t.Errorf("a sound that goes on: %v", got)
 	}
 	// A gap of 100 ms is one of a late packet; a longer one is a pause.

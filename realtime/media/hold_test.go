@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -195,9 +197,7 @@ func TestHoldBounds(t *testing.T) {
 		for range tt.packets {
 			_ = s.WriteAudio(&Packet{Payload: make([]byte, tt.payload)}) // it never fails
 		}
-		if n := len(s.holding().packets); n != tt.want {
-			t.Errorf("%d packets of %d bytes are kept, want %d", n, tt.payload, tt.want)
-		}
+		testkit.Equal(t, len(s.holding().packets), tt.want, "packets of %d bytes are kept", tt.payload)
 	}
 }
 
@@ -270,7 +270,5 @@ func TestSwitchDoesNotAllocate(t *testing.T) {
 	var s Switch
 	s.Set(sinkFunc(func(*Packet) error { return nil }))
 	packet := &Packet{Payload: []byte{1, 2, 3}}
-	if n := testing.AllocsPerRun(1000, func() { _ = s.WriteAudio(packet) }); n != 0 {
-		t.Errorf("%v allocations for a packet", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(1000, func() { _ = s.WriteAudio(packet) }), 0, "allocations for a packet")
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -52,9 +52,7 @@ func TestPipe(t *testing.T) {
 		}
 		_ = a.Close()
 		synctest.Wait()
-		if want := []string{"connected", "open", "1", "2", "closed"}; !slices.Equal(of.got, want) {
-			t.Errorf("came out: %q, want %q", of.got, want)
-		}
+		testkit.Equal(t, of.got, []string{"connected", "open", "1", "2", "closed"}, "came out")
 		if err := b.Send(t.Context(), data); !errors.Is(err, media.ErrClosed) || b.TrySend(data) {
 			t.Errorf("an event after the end: %v", err)
 		}

@@ -255,9 +255,7 @@ func TestConcealEnds(t *testing.T) {
 		t.Errorf("the first lost frame has %.1f dBFS after %.1f", level(20), level(19))
 	}
 	for frame := 23; frame < 26; frame++ {
-		if level(frame) != pcm.Silence {
-			t.Errorf("frame %d of the gap has %.1f dBFS", frame-20, level(frame))
-		}
+		testkit.Equal(t, level(frame), pcm.Silence, "frame %d of the gap has dBFS", frame-20)
 	}
 	// The steepest slope of the tone is 420 from sample to sample.
 	for i := 10 * size; i < len(got); i++ {

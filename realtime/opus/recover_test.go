@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/thesyncim/gopus"
+
+	"voicebridge/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "encode the speech in testdata again")
@@ -100,9 +102,7 @@ func TestRecoverMore(t *testing.T) {
 			_, err := d.Decode(packet)
 			must(t, err)
 		}
-		if got := len(d.Recover(packets[at], n)); got != n {
-			t.Errorf("%d samples in the place of %d", got, n)
-		}
+		testkit.Equal(t, len(d.Recover(packets[at], n)), n, "samples in the place")
 		if samples, err := d.Decode(packets[at]); err != nil || len(samples) != 480 {
 			t.Errorf("afterwards: %d samples, %v", len(samples), err)
 		}

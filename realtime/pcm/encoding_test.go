@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 func TestEncodings(t *testing.T) {
@@ -42,12 +42,8 @@ func TestEncodings(t *testing.T) {
 			if !bytes.Equal(data[1:], tt.data) || data[0] != 9 {
 				t.Errorf("%x, want %x", data[1:], tt.data)
 			}
-			if diff := cmp.Diff(tt.decoded, tt.encoding.Decode(nil, data[1:])); diff != "" {
-				t.Errorf("decoded (-want +got):\n%s", diff)
-			}
-			if len(data)-1 != len(tt.samples)*tt.encoding.Size() {
-				t.Errorf("%d bytes for %d samples", len(data)-1, len(tt.samples))
-			}
+			testkit.Equal(t, tt.encoding.Decode(nil, data[1:]), tt.decoded, "decoded")
+			testkit.Equal(t, len(data)-1, len(tt.samples)*tt.encoding.Size(), "bytes for %d samples", len(tt.samples))
 		})
 	}
 	if got := Linear.Decode(nil, []byte{1, 2, 3}); !slices.Equal(got, []int16{0x0201}) {

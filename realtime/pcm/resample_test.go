@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // tone is a second of a sine of half of full scale.
@@ -27,9 +29,7 @@ func gain(t *testing.T, from, to int, hertz float64) float64 {
 func resample(t *testing.T, from, to int, samples []int16, chunk int) (out []int16) {
 	t.Helper()
 	r, err := NewResampler(from, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for part := range slices.Chunk(samples, chunk) {
 		out = append(out, r.Process(part)...)
 	}
@@ -95,9 +95,7 @@ func TestResampler(t *testing.T) {
 	for _, from := range Rates {
 		for _, to := range Rates {
 			whole := resample(t, from, to, noise, len(noise))
-			if want := len(noise) * to / from; len(whole) != want {
-				t.Errorf("%d to %d Hz: %d samples of %d, want %d", from, to, len(whole), len(noise), want)
-			}
+			testkit.Equal(t, len(whole), len(noise)*to/from, "%d to %d Hz: samples of %d", from, to, len(noise))
 			for _, chunk := range []int{1, 7, 160, 481} {
 				if !slices.Equal(resample(t, from, to, noise, chunk), whole) {
 					t.Errorf("%d to %d Hz: chunks of %d samples make a difference", from, to, chunk)
@@ -121,9 +119,7 @@ func BenchmarkResample(b *testing.B) {
 	for _, rates := range [][2]int{{48000, 24000}, {24000, 16000}, {24000, 48000}, {24000, 8000}} {
 		b.Run(fmt.Sprintf("%d to %d", rates[0], rates[1]), func(b *testing.B) {
 			r, err := NewResampler(rates[0], rates[1])
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			frame := tone(rates[0], 440)[:rates[0]/50]
 			for b.Loop() {
 				r.Process(frame)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pion/webrtc/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -67,9 +68,7 @@ func TestGate(t *testing.T) {
 		t.Error("a new flow is not shut")
 	}
 	waitGated(3)
-	if n := flow.Packets.Load(); n != 0 {
-		t.Errorf("%d packets passed the shut gate", n)
-	}
+	testkit.Equal(t, flow.Packets.Load(), 0, "packets passed the shut gate")
 	flow.Open()
 	last := got.next(t)
 	for range 3 {
@@ -86,9 +85,7 @@ func TestGate(t *testing.T) {
 	}
 	flow.Open()
 	next := got.next(t)
-	if next.Sequence != last.Sequence+1 {
-		t.Errorf("after the pause comes number %d, before it %d", next.Sequence, last.Sequence)
-	}
+	testkit.Equal(t, next.Sequence, last.Sequence+1, "after the pause comes number, before it %d", last.Sequence)
 	if step := next.Timestamp - last.Timestamp; step < 5*frameStep {
 		t.Errorf("after the pause the timestamp is %d later", step)
 	}
@@ -113,14 +110,14 @@ func TestForwardAgain(t *testing.T) {
 			t.Errorf("second Forward: %v", err)
 		}
 		stop()
-		if err := <-done; !errors.Is(err, context.Canceled) {
+		if err := testkit.Take(t, "the end", done); !errors.Is(err, context.Canceled) {
 			t.Errorf("Forward: %v", err)
 		}
 	}
 	done := make(chan error, 1)
 	go func() { done <- p.answerer.Forward(ctx, newCollector(), &flow) }()
 	closePeer(t, p.offerer)
-	if err := <-done; !errors.Is(err, media.ErrClosed) {
+	if err := testkit.Take(t, "the end", done); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("Forward after the remote's end: %v", err)
 	}
 }
@@ -272,9 +269,7 @@ func TestNewSource(t *testing.T) {
 		for next := first; next.Source == first.Source; {
 			next = got.next(t)
 		}
-		if flow.Errors.Load() != 0 {
-			t.Errorf("%d packets could not be passed on", flow.Errors.Load())
-		}
+		testkit.Equal(t, flow.Errors.Load(), 0, "packets could not be passed on")
 		t.Cleanup(func() { _ = sender.Stop() })
 	}
 }
@@ -336,15 +331,13 @@ func TestAllocations(t *testing.T) {
 	r := relay{peer: p, dst: p, flow: &flow}
 	b := marshal(t, withExtension(t, 0xbede, 1, []byte{42}))
 	sequence := uint16(0)
-	if n := testing.AllocsPerRun(2000, func() {
+	testkit.Equal(t, testing.AllocsPerRun(2000, func() {
 		sequence++
 		b[2], b[3] = byte(sequence>>8), byte(sequence)
 		if err := r.pass(b, time.Now()); err != nil {
 			t.Error(err)
 		}
-	}); n != 0 {
-		t.Errorf("%v allocations per packet, want 0", n)
-	}
+	}), 0, "allocations per packet")
 	if n := flow.Packets.Load(); n < 2000 {
 		t.Errorf("%d packets", n)
 	}

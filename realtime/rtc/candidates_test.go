@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -86,9 +87,7 @@ func TestManyCandidates(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		if n := strings.Count(p.pc.RemoteDescription().SDP, "a=candidate:"); n != tt.want {
-			t.Errorf("%s: %d candidates are used, want %d", tt.name, n, tt.want)
-		}
+		testkit.Equal(t, strings.Count(p.pc.RemoteDescription().SDP, "a=candidate:"), tt.want, "%s: candidates are used", tt.name)
 		closePeer(t, p)
 	}
 }
@@ -136,9 +135,7 @@ func TestAnnounced(t *testing.T) {
 		{[]string{"::ffff:203.0.113.9", "203.0.113.10", "2001:db8::9"}, candidate("203.0.113.9", "host") + candidate("203.0.113.10", "host") + candidate("2001:db8::9", "host") + candidate("198.51.100.7", "srflx")},
 		{[]string{"10.1.2.3"}, candidate("10.1.2.3", "host") + candidate("2001:db8::5", "host") + candidate("198.51.100.7", "srflx")},
 	} {
-		if got := announced("v=0\r\n"+own+"a=end-of-candidates\r\n", tt.public); got != "v=0\r\n"+tt.want+"a=end-of-candidates\r\n" {
-			t.Errorf("%v:\n%s\nwant\n%s", tt.public, got, tt.want)
-		}
+		testkit.Equal(t, announced("v=0\r\n"+own+"a=end-of-candidates\r\n", tt.public), "v=0\r\n"+tt.want+"a=end-of-candidates\r\n", "%v: want %s", tt.public, tt.want)
 	}
 }
 
@@ -170,9 +167,7 @@ func TestRoutes(t *testing.T) {
 		for _, a := range local {
 			got += map[bool]string{true: "y", false: "n"}[r.allow(a.(*net.IPNet).IP)]
 		}
-		if got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
+		testkit.Equal(t, got, tt.want, "%s", tt.name)
 	}
 }
 

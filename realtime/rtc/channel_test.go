@@ -14,6 +14,7 @@ import (
 
 	"github.com/pion/webrtc/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -50,12 +51,8 @@ func TestMessageSizes(t *testing.T) {
 			t.Errorf("%d bytes: %d bytes came, which differ", tt.size, len(got))
 		}
 	}
-	if n := p.offerer.MaxMessageSize(); n != maxBrowserMessage {
-		t.Errorf("limit %d", n)
-	}
-	if state := media.State(p.answerer.state.Load()); state != media.StateConnected {
-		t.Errorf("state %s", state)
-	}
+	testkit.Equal(t, p.offerer.MaxMessageSize(), maxBrowserMessage, "limit")
+	testkit.Equal(t, media.State(p.answerer.state.Load()), media.StateConnected, "state")
 }
 
 // TestUpstreamMessageSizes has an upstream send more than a browser may: the session with all its tools.
@@ -93,7 +90,7 @@ func TestTrySend(t *testing.T) {
 	if p.offerer.TrySend([]byte("x")) {
 		t.Error("sent beside another message")
 	}
-	<-p.offerer.channel.slot
+	testkit.Take(t, "the slot", p.offerer.channel.slot)
 	if got := bytes.Join(p.ans.waitMessages(t, 4), []byte(" ")); string(got) != "1 2  3" {
 		t.Errorf("%q came", got)
 	}
@@ -161,7 +158,7 @@ func TestBinary(t *testing.T) {
 	opened := make(chan struct{})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.dc.OnOpen(func() { close(opened) })
-	<-opened
+	testkit.Take(t, "that it is open", opened)
 	must(t, b.dc.Send([]byte{0, 0xff, 1}))
 	if got := b.rec.waitMessages(t, 1)[0]; !bytes.Equal(got, []byte{0, 0xff, 1}) {
 		t.Errorf("got %x", got)
@@ -235,12 +232,12 @@ func TestSendEnds(t *testing.T) {
 	failed := make(chan error, 2)
 	go func() { failed <- p.Send(ctx, []byte("x")) }()
 	cancel(cause)
-	if err := <-failed; !errors.Is(err, cause) {
+	if err := testkit.Take(t, "the failure", failed); !errors.Is(err, cause) {
 		t.Errorf("cancelled: %v", err)
 	}
 	go func() { failed <- p.Send(t.Context(), []byte("x")) }()
 	closePeer(t, p)
-	if err := <-failed; !errors.Is(err, media.ErrClosed) {
+	if err := testkit.Take(t, "the failure", failed); !errors.Is(err, media.ErrClosed) {
 		t.Errorf("closed: %v", err)
 	}
 }
@@ -262,9 +259,7 @@ func TestFlushOnClose(t *testing.T) {
 	if n := len(p.ans.messages); n != 21 || string(p.ans.messages[20]) != "bye" {
 		t.Errorf("%d messages came before the end", n)
 	}
-	if p.ans.after != 0 {
-		t.Errorf("%d messages came after the end", p.ans.after)
-	}
+	testkit.Equal(t, p.ans.after, 0, "messages came after the end")
 }
 
 // TestOversized has a remote ignore our limit. A message that the receive window holds is dropped, and the channel
@@ -274,7 +269,7 @@ func TestOversized(t *testing.T) {
 	opened := make(chan struct{})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: boundless})
 	b.dc.OnOpen(func() { close(opened) })
-	<-opened
+	testkit.Take(t, "that it is open", opened)
 	for _, size := range []int{256<<10 + 1, 700 << 10, 900 << 10} {
 		must(t, b.dc.Send(randomBytes(size)))
 	}
@@ -291,7 +286,7 @@ func TestBlocked(t *testing.T) {
 	opened := make(chan struct{})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{answer: boundless})
 	b.dc.OnOpen(func() { close(opened) })
-	<-opened
+	testkit.Take(t, "that it is open", opened)
 	must(t, b.dc.SendText("before"))
 	b.rec.waitMessages(t, 1)
 	const size = 24 << 20
@@ -325,8 +320,8 @@ func TestOtherChannels(t *testing.T) {
 		open(pc, channelLabel) // a second one with that name
 	}})
 	b.dc.OnOpen(func() { close(opened) })
-	<-opened
-	got := map[string]bool{<-refused: true, <-refused: true}
+	testkit.Take(t, "that it is open", opened)
+	got := map[string]bool{testkit.Take(t, "the refusal", refused): true, testkit.Take(t, "the refusal", refused): true}
 	if !got["telemetry"] || !got[channelLabel] {
 		t.Errorf("refused %v", got)
 	}
@@ -346,7 +341,7 @@ func TestChannelClosed(t *testing.T) {
 	opened := make(chan struct{})
 	b := newRawBrowser(t, newAPI(t, Config{}), rawOptions{})
 	b.dc.OnOpen(func() { close(opened) })
-	<-opened
+	testkit.Take(t, "that it is open", opened)
 	must(t, b.dc.Close())
 	b.rec.waitState(t, media.StateClosed)
 	select {

@@ -17,6 +17,7 @@ import (
 	"github.com/pion/stun/v4"
 	"github.com/pion/webrtc/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -137,12 +138,8 @@ func TestOnePort(t *testing.T) {
 	}
 	wg.Wait()
 	for i, p := range pairs {
-		if got := string(p.ans.waitMessages(t, 1)[0]); got != fmt.Sprint("browser ", i) {
-			t.Errorf("server %d got %q", i, got)
-		}
-		if got := string(p.off.waitMessages(t, 1)[0]); got != fmt.Sprint("server ", i) {
-			t.Errorf("browser %d got %q", i, got)
-		}
+		testkit.Equal(t, string(p.ans.waitMessages(t, 1)[0]), fmt.Sprint("browser ", i), "server %d", i)
+		testkit.Equal(t, string(p.off.waitMessages(t, 1)[0]), fmt.Sprint("server ", i), "browser %d", i)
 	}
 }
 
@@ -271,7 +268,7 @@ func TestUpstreamTCP(t *testing.T) {
 	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(pc)
 	must(t, pc.SetLocalDescription(answer))
-	<-gathered
+	testkit.Take(t, "the addresses", gathered)
 	must(t, p.Accept(testContext(t), pc.LocalDescription().SDP))
 	rec.waitState(t, media.StateConnected)
 	pair, err := p.pc.SCTP().Transport().ICETransport().GetSelectedCandidatePair()

@@ -2,11 +2,12 @@ package rtc
 
 import (
 	"bytes"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/pion/rtp"
+
+	"voicebridge/internal/testkit"
 )
 
 func marshal(t testing.TB, p *rtp.Packet) []byte {
@@ -120,9 +121,7 @@ func TestRenumber(t *testing.T) {
 					got = append(got, int(out))
 				}
 			}
-			if !slices.Equal(got, tt.want) {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
+			testkit.Equal(t, got, tt.want, "got")
 		})
 	}
 }

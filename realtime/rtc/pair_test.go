@@ -62,9 +62,7 @@ func newAPI(t testing.TB, cfg Config) *API {
 		cfg.Logger = testLogger(t)
 	}
 	a, err := New(cfg)
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Errorf("API.Close: %v", err)
@@ -169,9 +167,7 @@ func newPair(t testing.TB, offering, answering *API) *pair {
 		t.Fatalf("Answer: %v", err)
 	}
 	t.Cleanup(func() { closePeer(t, p.answerer) })
-	if err := p.offerer.Accept(ctx, answer); err != nil {
-		t.Fatalf("Accept: %v", err)
-	}
+	must(t, p.offerer.Accept(ctx, answer))
 	return p
 }
 

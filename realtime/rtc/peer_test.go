@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -17,12 +18,8 @@ func TestLoopback(t *testing.T) {
 	ctx := testContext(t)
 
 	// Sent before the channel is open: waits for it.
-	if err := p.offerer.Send(ctx, []byte("early")); err != nil {
-		t.Fatalf("Send: %v", err)
-	}
-	if err := p.answerer.Send(ctx, []byte("back")); err != nil {
-		t.Fatalf("Send: %v", err)
-	}
+	must(t, p.offerer.Send(ctx, []byte("early")))
+	must(t, p.answerer.Send(ctx, []byte("back")))
 	if got := p.ans.waitMessages(t, 1)[0]; string(got) != "early" {
 		t.Errorf("answerer got %q", got)
 	}
@@ -51,9 +48,9 @@ func TestLoopback(t *testing.T) {
 			t.Errorf("%s: Forward: %v", dir.name, err)
 		}
 		wg.Wait()
-		first := <-got
+		first := testkit.Take(t, "what comes", got)
 		for i := range uint16(9) {
-			next := <-got
+			next := testkit.Take(t, "what comes", got)
 			if next.Sequence != first.Sequence+i+1 || next.Timestamp != first.Timestamp+uint32(i+1)*frameStep {
 				t.Errorf("%s: packet %d has number %d, timestamp %d after %d, %d", dir.name, i+1,
 					next.Sequence, next.Timestamp, first.Sequence, first.Timestamp)

@@ -6,6 +6,8 @@ import (
 
 	"github.com/pion/ice/v4"
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/internal/testkit"
 )
 
 // rawBrowser is a remote made with Pion alone, so that it can misbehave.
@@ -62,7 +64,7 @@ func newRawBrowser(t testing.TB, a *API, opts rawOptions) *rawBrowser {
 	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(pc)
 	must(t, pc.SetLocalDescription(offer))
-	<-gathered
+	testkit.Take(t, "the addresses", gathered)
 	sdp := pc.LocalDescription().SDP
 	if opts.offer != nil {
 		sdp = opts.offer(sdp)

@@ -11,6 +11,7 @@ import (
 	"github.com/pion/rtcp"
 	"github.com/pion/rtp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -194,8 +195,8 @@ func TestRepairs(t *testing.T) {
 					_ = to.Forward(talks, sinkFunc(func(p *media.Packet) error { got <- p.Sequence; return nil }), flow)
 				})
 				came := make(map[uint16]bool)
-				for first, newest := <-got, uint16(0); ; {
-					sequence := <-got
+				for first, newest := testkit.Take(t, "what comes", got), uint16(0); ; {
+					sequence := testkit.Take(t, "what comes", got)
 					came[sequence] = true
 					if newest = max(newest, sequence); newest-first < 220 {
 						continue

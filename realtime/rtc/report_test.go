@@ -9,6 +9,7 @@ import (
 	"github.com/pion/rtcp"
 	"github.com/pion/transport/v5/packetio"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -91,12 +92,8 @@ func TestSenderStats(t *testing.T) {
 		t.Errorf("sender report %v", sr)
 	}
 	// The era ends 2^32 s after 1900, 6:28:16 on 7 February 2036.
-	if got := ntp(time.Date(2036, 2, 7, 6, 28, 15, 500_000_000, time.UTC)); got != 1<<64-1<<31 {
-		t.Errorf("NTP time %x", got)
-	}
-	if sr.NTPTime != ntp(now.Add(frameTime+time.Second)) {
-		t.Errorf("report's NTP time %x", sr.NTPTime)
-	}
+	testkit.Equal(t, ntp(time.Date(2036, 2, 7, 6, 28, 15, 500_000_000, time.UTC)), 1<<64-1<<31, "NTP time")
+	testkit.Equal(t, sr.NTPTime, ntp(now.Add(frameTime+time.Second)), "report's NTP time")
 	if _, ok := s.report(1, receptions, now.Add(time.Minute)).(*rtcp.ReceiverReport); !ok {
 		t.Error("a sender report long after the last packet")
 	}
@@ -200,9 +197,7 @@ func TestReports(t *testing.T) {
 	_ = sender.SetReadDeadline(time.Now().Add(patience))
 	for {
 		packets, _, err := sender.ReadRTCP()
-		if err != nil {
-			t.Fatalf("no report came: %v", err)
-		}
+		must(t, err)
 		for _, packet := range packets {
 			sr, ok := packet.(*rtcp.SenderReport)
 			if !ok || len(sr.Reports) == 0 || sr.PacketCount < 100 { // how many there are by then is the machine's

@@ -13,6 +13,7 @@ import (
 	"github.com/pion/ice/v4"
 	"github.com/pion/webrtc/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -24,7 +25,7 @@ func (b *rawBrowser) offerAgain(t testing.TB, restart bool) string {
 	must(t, err)
 	gathered := webrtc.GatheringCompletePromise(b.pc)
 	must(t, b.pc.SetLocalDescription(offer))
-	<-gathered
+	testkit.Take(t, "the addresses", gathered)
 	return b.pc.LocalDescription().SDP
 }
 
@@ -36,9 +37,7 @@ func (b *rawBrowser) accept(t testing.TB, answer string) {
 func (b *rawBrowser) restart(t testing.TB) {
 	t.Helper()
 	answer, err := b.peer.Restart(testContext(t), b.offerAgain(t, true))
-	if err != nil {
-		t.Fatalf("Restart: %v", err)
-	}
+	must(t, err)
 	b.accept(t, answer)
 }
 
@@ -77,14 +76,10 @@ func (e *exchange) check(t testing.TB) {
 	t.Helper()
 	ctx := testContext(t)
 	want := fmt.Sprint("message ", e.sent)
-	if err := e.peer.Send(ctx, []byte(want)); err != nil {
-		t.Fatalf("Send: %v", err)
-	}
+	must(t, e.peer.Send(ctx, []byte(want)))
 	select {
 	case got := <-e.got:
-		if got != want {
-			t.Errorf("the browser got %q, want %q", got, want)
-		}
+		testkit.Equal(t, got, want, "the browser")
 	case <-ctx.Done():
 		t.Fatal("no message came")
 	}
@@ -139,9 +134,7 @@ func TestRestart(t *testing.T) {
 						last.Sequence, last.Timestamp, last.Source)
 				}
 			}
-			if flow.Errors.Load() != 0 {
-				t.Errorf("%d packets could not be passed on", flow.Errors.Load())
-			}
+			testkit.Equal(t, flow.Errors.Load(), 0, "packets could not be passed on")
 			if n, state := b.peer.out.stats.packets.Load(), media.State(b.peer.state.Load()); n == 0 || state != media.StateConnected {
 				t.Errorf("%d packets sent, %s", n, state)
 			}
@@ -178,9 +171,7 @@ func TestRestartAfterLoss(t *testing.T) {
 		return slices.Equal(b.rec.states, []media.State{media.StateConnected, media.StateDisconnected, media.StateFailed, media.StateConnected})
 	})
 	e.sent++
-	if got := string(b.rec.waitMessages(t, e.sent)[e.sent-1]); got != "said into the gap" {
-		t.Errorf("message %q", got)
-	}
+	testkit.Equal(t, string(b.rec.waitMessages(t, e.sent)[e.sent-1]), "said into the gap", "message")
 	e.check(t)
 	for len(got.packets) > 0 {
 		got.next(t)
@@ -274,9 +265,7 @@ func TestRestartDirections(t *testing.T) {
 	} {
 		answer, err := b.peer.Restart(testContext(t), strings.Replace(own, "a=sendrecv", "a="+tt.offered, 1))
 		must(t, err)
-		if got := directionOf(split(answer)[1]); got != tt.want {
-			t.Errorf("%s is answered with %s, want %s", tt.offered, got, tt.want)
-		}
+		testkit.Equal(t, directionOf(split(answer)[1]), tt.want, "%s is answered", tt.offered)
 	}
 }
 
@@ -301,9 +290,7 @@ func TestHeldCall(t *testing.T) {
 			for n := range uint16(3) {
 				must(t, b.peer.WriteAudio(&media.Packet{Source: 1, Sequence: n, Payload: []byte{1}}))
 			}
-			if n := b.peer.out.stats.packets.Load(); n != sent {
-				t.Errorf("%d packets are sent, want %d", n, sent)
-			}
+			testkit.Equal(t, b.peer.out.stats.packets.Load(), sent, "packets are sent")
 			answer, err := b.peer.Restart(ctx, own)
 			must(t, err)
 			b.accept(t, answer)

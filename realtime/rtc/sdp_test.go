@@ -5,12 +5,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/pion/sdp/v3"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -38,9 +38,7 @@ func TestAnswerBrowsers(t *testing.T) {
 			p, answer, err := a.Answer(testContext(t), readSDP(t, tt.file), media.Handlers{})
 			must(t, err)
 			defer closePeer(t, p)
-			if p.MaxMessageSize() != tt.limit {
-				t.Errorf("remote's limit is %d, want %d", p.MaxMessageSize(), tt.limit)
-			}
+			testkit.Equal(t, p.MaxMessageSize(), tt.limit, "remote's limit")
 			checkAnswer(t, answer, tt.opus)
 		})
 	}
@@ -49,18 +47,14 @@ func TestAnswerBrowsers(t *testing.T) {
 func checkAnswer(t *testing.T, answer, opus string) {
 	t.Helper()
 	var desc sdp.SessionDescription
-	if err := desc.UnmarshalString(answer); err != nil {
-		t.Fatalf("answer: %v", err)
-	}
+	must(t, desc.UnmarshalString(answer))
 	if n := strings.Count(answer, "a=fingerprint:sha-256 "); n == 0 {
 		t.Error("answer has no fingerprint")
 	}
 	for _, m := range desc.MediaDescriptions {
 		switch m.MediaName.Media {
 		case "audio":
-			if got := strings.Join(m.MediaName.Formats, " "); got != opus {
-				t.Errorf("audio formats %q, want %q alone", got, opus)
-			}
+			testkit.Equal(t, strings.Join(m.MediaName.Formats, " "), opus, "audio formats alone")
 			if v, _ := m.Attribute("rtpmap"); v != opus+" opus/48000/2" {
 				t.Errorf("rtpmap %q", v)
 			}
@@ -101,13 +95,9 @@ func TestUpstreamAnswer(t *testing.T) {
 			t.Errorf("offer lacks %q", want)
 		}
 	}
-	if n := strings.Count(offer, "\r\na=rtpmap:"); n != 1 {
-		t.Errorf("offer has %d codecs, want Opus alone", n)
-	}
+	testkit.Equal(t, strings.Count(offer, "\r\na=rtpmap:"), 1, "offer has codecs, want Opus alone")
 	must(t, p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")))
-	if p.MaxMessageSize() != 1073741823 {
-		t.Errorf("remote's limit is %d", p.MaxMessageSize())
-	}
+	testkit.Equal(t, p.MaxMessageSize(), 1073741823, "remote's limit")
 	if err := p.Accept(testContext(t), readSDP(t, "upstream_answer.sdp")); !errors.Is(err, ErrBadSDP) {
 		t.Errorf("second answer: %v, want ErrBadSDP", err)
 	}
@@ -260,9 +250,7 @@ func TestSilenceIsAskedFor(t *testing.T) {
 						formats = append(formats, format)
 					}
 				}
-				if !slices.Equal(formats, []string{want}) {
-					t.Errorf("the answer's formats are %q, want %q", formats, want)
-				}
+				testkit.Equal(t, formats, []string{want}, "the answer's formats are, want %q", want)
 			}
 		})
 	}
@@ -303,9 +291,7 @@ func TestNoDataChannel(t *testing.T) {
 	must(t, err)
 	defer closePeer(t, p)
 	checkAnswer(t, answer, "111")
-	if n := p.MaxMessageSize(); n != 0 {
-		t.Errorf("remote's limit is %d", n)
-	}
+	testkit.Equal(t, p.MaxMessageSize(), 0, "remote's limit")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := p.Send(ctx, []byte("x")); !errors.Is(err, context.Canceled) {

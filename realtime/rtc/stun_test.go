@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/pion/stun/v4"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestPublicAddress asks a server that loses the first request and sends noise, one that refuses, and one that is
@@ -31,9 +33,7 @@ func TestPublicAddress(t *testing.T) {
 			t.Parallel()
 			listen := func() net.PacketConn {
 				conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				t.Cleanup(func() { _ = conn.Close() })
 				return conn
 			}
@@ -67,7 +67,7 @@ func TestPublicAddress(t *testing.T) {
 				t.Errorf("PublicAddress() = %v, %v, want %q", got, err, c.want)
 			}
 			_ = server.Close()
-			<-done
+			testkit.Take(t, "the end", done)
 		})
 	}
 }

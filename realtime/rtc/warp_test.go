@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/pion/webrtc/v4"
+
+	"voicebridge/internal/testkit"
 )
 
 // withLine adds a line to the section of the data channel, which is the last one.
@@ -74,7 +76,7 @@ func TestNegotiatedChannel(t *testing.T) {
 			must(t, err)
 			closed := make(chan struct{})
 			second.OnClose(func() { close(closed) })
-			<-closed
+			testkit.Take(t, "that it is closed", closed)
 			converse(t, b)
 		})
 	}
@@ -88,9 +90,7 @@ func converse(t *testing.T, b *rawBrowser) {
 	must(t, b.peer.Send(testContext(t), []byte("to the browser")))
 	select {
 	case got := <-came:
-		if got != "to the browser" {
-			t.Errorf("%q came", got)
-		}
+		testkit.Equal(t, got, "to the browser", "came")
 	case <-testContext(t).Done():
 		t.Fatal("nothing came")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -21,9 +22,7 @@ func newTestDetector(t *testing.T, set *TurnDetection) (*Detector, *[]Speech) {
 	t.Helper()
 	var events []Speech
 	e, err := NewDetector(new(Energy), false, func(h Speech) { h.cycle = 0; events = append(events, h) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e.Configure(set)
 	return e, &events
 }
@@ -102,12 +101,8 @@ func TestConfigureDiscardsSpeech(t *testing.T) {
 	for range 10 {
 		e.feed(frameAt(-20), media.ClockRate)
 	}
-	if ms := e.commit(); ms != 200 {
-		t.Errorf("%d ms in the buffer", ms)
-	}
-	if ms := e.commit(); ms != 0 {
-		t.Errorf("%d ms in an empty buffer", ms)
-	}
+	testkit.Equal(t, e.commit(), 200, "in the buffer")
+	testkit.Equal(t, e.commit(), 0, "in an empty buffer")
 }
 
 // FuzzClientEvent checks that no event, however odd, gets past the checks with a

@@ -88,9 +88,7 @@ func hear(t *testing.T, dtx bool, late time.Duration) (events []heard) {
 		speech := simulator.UserSpeech()
 		began := time.Now()
 		e, err := served.NewDetector(new(served.Energy), false, func(h served.Speech) { events = append(events, heard{time.Since(began), h.At}) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		e.Configure(&served.TurnDetection{Threshold: 0.5, Prefix: 300, Silence: 500})
 		sequence, silent := uint16(0), 0
 		for i := range 3 * len(speech) {

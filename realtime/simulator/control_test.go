@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 )
@@ -93,9 +94,7 @@ func TestControlHostile(t *testing.T) {
 	res, err := client.Do(cross)
 	must(t, err)
 	res.Body.Close()
-	if res.StatusCode != http.StatusForbidden {
-		t.Errorf("a page of another origin gets %d", res.StatusCode)
-	}
+	testkit.Equal(t, res.StatusCode, http.StatusForbidden, "a page of another origin")
 }
 
 // TestControlOff serves no control routes unless they are enabled, and with a key only to
@@ -130,8 +129,8 @@ func TestControlCalls(t *testing.T) {
 	do("silence", "")
 	do("inject", `{"type":"hello.again"}`)
 	do("expire", "")
-	<-c.ses.Done()
-	<-c.peer.Done()
+	testkit.Take(t, "the end of c.ses", c.ses.Done())
+	testkit.Take(t, "the end of c.peer", c.peer.Done())
 	for _, kind := range c.types() {
 		if kind == "hello.again" {
 			t.Error("a silent session has spoken")
@@ -140,7 +139,7 @@ func TestControlCalls(t *testing.T) {
 	if status, got := b.control("POST", "/simulator/calls/all/drop", ""); status != 200 || got != `{"calls":1}` {
 		t.Errorf("drop of all: %d %s", status, got)
 	}
-	<-other.ses.Done()
+	testkit.Take(t, "the end of other.ses", other.ses.Done())
 	_, got := b.control("GET", "/simulator/calls", "")
 	var calls struct {
 		Calls []struct {
@@ -190,7 +189,7 @@ func TestExpiresAt(t *testing.T) {
 	if e := c.next(realtime.TypeError); e.Error.Code != "session_expired" {
 		t.Errorf("error %+v", e.Error)
 	}
-	<-c.peer.Done()
+	testkit.Take(t, "the end of c.peer", c.peer.Done())
 }
 
 // TestRemembers repeats words of the conversation when asked for them.

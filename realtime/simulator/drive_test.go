@@ -29,9 +29,7 @@ func TestDrive(t *testing.T) {
 	c.next("test.event")
 	for packets := 0; packets == 0 || d.packets.Load() == 0; packets, _, _ = c.sink.counts() {
 		c.packet([]byte{0xf8, 0xff, 0xfe})
-		if err := d.session.WriteAudio(&media.Packet{Source: 9, Sequence: c.seq, Timestamp: c.mic, Payload: []byte{0xf8, 0xff, 0xfe}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.session.WriteAudio(&media.Packet{Source: 9, Sequence: c.seq, Timestamp: c.mic, Payload: []byte{0xf8, 0xff, 0xfe}}))
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-c.ctx.Done():

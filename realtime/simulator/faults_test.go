@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
@@ -20,7 +21,7 @@ func TestEndedSessions(t *testing.T) {
 	b := newBench(t, simulator.Config{})
 	c := b.dial(sessionAudio)
 	c.ses.Drop()
-	<-c.ses.Done()
+	testkit.Take(t, "the end of c.ses", c.ses.Done())
 	if c.ses.Holds() || !errors.Is(c.ses.WriteAudio(&media.Packet{}), media.ErrClosed) {
 		t.Error("an ended session holds its connection")
 	}
@@ -161,9 +162,7 @@ func TestOddEvents(t *testing.T) {
 		}
 		return it.Role == "assistant"
 	})
-	if assistant.PreviousItemID != user {
-		t.Errorf("assistant follows %q", assistant.PreviousItemID)
-	}
+	testkit.Equal(t, assistant.PreviousItemID, user, "assistant follows")
 	c.wait("user item", func(e realtime.Event) bool {
 		return e.Type == realtime.TypeItemAdded && item(t, e).ID == user
 	})
@@ -186,9 +185,7 @@ func TestOddEvents(t *testing.T) {
 		t.Errorf("%d malformed and %d unknown events, %d messages, %d events", malformed, unknown, len(c.raw), len(c.all()))
 	}
 	for id, n := range ids {
-		if n != 2 {
-			t.Errorf("event %s came %d times", id, n)
-		}
+		testkit.Equal(t, n, 2, "event %s came times", id)
 	}
 	c.ses.Inject([]byte(`{"type":"test.injected"}`))
 	c.next("test.injected")
@@ -302,9 +299,7 @@ func TestRecord(t *testing.T) {
 			t.Error("no time")
 		}
 	}
-	if want := []string{"conversation.item.create ", "nonsense invalid_value", "session.update "}; !slices.Equal(got, want) {
-		t.Errorf("received %q", got)
-	}
+	testkit.Equal(t, got, []string{"conversation.item.create ", "nonsense invalid_value", "session.update "}, "received")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := c.ses.WaitFor(ctx, func(realtime.Event) bool { return false }); !errors.Is(err, context.Canceled) {
@@ -332,9 +327,7 @@ func TestCreationFaults(t *testing.T) {
 			if !errors.As(err, &api) || api.Status != tt.status || api.Code != tt.code || (tt.status == 429) != (api.RetryAfter > 0) {
 				t.Errorf("error is %v", err)
 			}
-			if n := len(b.srv.Sessions()); n != 0 {
-				t.Errorf("%d sessions", n)
-			}
+			testkit.Equal(t, len(b.srv.Sessions()), 0, "sessions")
 		})
 	}
 	t.Run("hangs", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
@@ -87,9 +88,7 @@ func TestHostileHTTP(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", name, status, code, tt.status, tt.code)
 		}
 	}
-	if n := len(b.srv.Sessions()); n != 0 {
-		t.Errorf("%d sessions", n)
-	}
+	testkit.Equal(t, len(b.srv.Sessions()), 0, "sessions")
 }
 
 // TestPagesOfOtherOrigins lets pages call, with a key or a secret of theirs, but not change the faults.

@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/simulator"
 )
@@ -32,9 +31,7 @@ func TestTypedTurn(t *testing.T) {
 		"response.output_audio.done", "response.output_audio_transcript.done", "response.content_part.done",
 		"response.output_item.done", "conversation.item.done", "response.done", "output_audio_buffer.stopped",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, got, want, "events")
 	var text strings.Builder
 	deltas := 0
 	for _, e := range c.all() {
@@ -43,9 +40,7 @@ func TestTypedTurn(t *testing.T) {
 			text.WriteString(e.Delta)
 			deltas++
 		case realtime.TypeAudioTranscriptDone:
-			if e.Transcript != text.String() {
-				t.Errorf("transcript is %q, its deltas %q", e.Transcript, text.String())
-			}
+			testkit.Equal(t, e.Transcript, text.String(), "transcript is, its deltas")
 		case realtime.TypeResponseDone:
 			r := response(t, e)
 			if r.Status != "completed" || r.Usage == nil || r.Usage.OutputAudio == 0 || len(r.Output) != 1 {
@@ -76,9 +71,7 @@ func checkRTP(t *testing.T, s *sink) {
 	defer s.mu.Unlock()
 	for i := 1; i < len(s.packets); i++ {
 		a, b := s.packets[i-1], s.packets[i]
-		if b.Sequence != a.Sequence+1 {
-			t.Errorf("sequence %d follows %d", b.Sequence, a.Sequence)
-		}
+		testkit.Equal(t, b.Sequence, a.Sequence+1, "sequence follows %d", a.Sequence)
 		if step := b.Timestamp - a.Timestamp; step == 0 || step%960 != 0 || (step > 960) != b.Marker {
 			t.Errorf("timestamp moves by %d at packet %d (marker %v)", step, i, b.Marker)
 		}
@@ -127,9 +120,7 @@ func TestParallelToolRound(t *testing.T) {
 	}
 	c.send(realtime.ResponseCreate(c.id()))
 	done := c.next(realtime.TypeResponseDone)
-	if got := response(t, done).Output[0].Text(); got != "Here is your chart. Sales grew in every quarter of this year." {
-		t.Errorf("follow-up is %q", got)
-	}
+	testkit.Equal(t, response(t, done).Output[0].Text(), "Here is your chart. Sales grew in every quarter of this year.", "follow-up")
 	// The second response's audio waits for the first one's.
 	c.next(realtime.TypeOutputBufferStopped)
 	c.next(realtime.TypeOutputBufferStarted)
@@ -194,9 +185,7 @@ func TestSpokenTurnAndBargeIn(t *testing.T) {
 	}
 	c.next(realtime.TypeInputSpeechStopped) // the stream has ended, which counts as silence
 	c.next(realtime.TypeInputCommitted)
-	if played := c.ses.PacketsPlayed(); played != truncated.AudioEndMS/20 {
-		t.Errorf("%d packets were played for %d ms", played, truncated.AudioEndMS)
-	}
+	testkit.Equal(t, c.ses.PacketsPlayed(), truncated.AudioEndMS/20, "packets were played for %d ms", truncated.AudioEndMS)
 	// A truncated item has lost its transcript.
 	c.send([]byte(`{"type":"conversation.item.retrieve","item_id":"` + truncated.ItemID + `"}`))
 	if it := item(t, c.next(realtime.TypeItemRetrieved)); it.Text() != "" {

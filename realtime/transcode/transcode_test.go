@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
@@ -44,9 +45,7 @@ func readAll(t *testing.T, r *Reader, packets []media.Packet) (samples []int16) 
 	t.Helper()
 	for i := range packets {
 		got, err := r.Read(&packets[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		samples = append(samples, got...)
 	}
 	return samples
@@ -60,9 +59,7 @@ func TestFormats(t *testing.T) {
 		sink := ToOpus(&opus)
 		packets := tone(format, 50)
 		for i := range packets {
-			if err := sink.WriteAudio(&packets[i]); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, sink.WriteAudio(&packets[i]))
 		}
 		for _, p := range opus.packets {
 			if (p.Format != media.Format{}) || len(p.Payload) == 0 || len(p.Payload) > 400 {
@@ -102,9 +99,7 @@ func TestGaps(t *testing.T) {
 	var opus tape
 	sink := ToOpus(&opus)
 	for _, p := range tone(media.Format{Rate: 24000}, 100) {
-		if err := sink.WriteAudio(&p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sink.WriteAudio(&p))
 	}
 	const frame = 480
 	for name, tt := range map[string]struct {
@@ -151,9 +146,7 @@ func TestGaps(t *testing.T) {
 						n += len(samples)
 					}
 				}
-				if n != tt.frames*frame {
-					t.Errorf("%d samples are %.1f frames, want %d", n, float64(n)/frame, tt.frames)
-				}
+				testkit.Equal(t, n, tt.frames*frame, "samples are %.1f frames, want %d", float64(n)/frame, tt.frames)
 			})
 		})
 	}
@@ -166,9 +159,7 @@ func TestPausesDoNotClick(t *testing.T) {
 	var opus tape
 	sink := ToOpus(&opus)
 	for _, p := range tone(media.Format{Rate: 24000}, 100) {
-		if err := sink.WriteAudio(&p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sink.WriteAudio(&p))
 	}
 	step := func(samples []int16) (largest int) {
 		for i := 1; i < len(samples); i++ {
@@ -204,9 +195,7 @@ func TestFill(t *testing.T) {
 		filled := slices.Clone(r.Fill(2400)) // 100 ms in place of 5 packets
 		filled = append(filled, r.Fill(2400)...)
 		n += len(filled) + len(readAll(t, r, packets[20:]))
-		if n != 40*480 {
-			t.Errorf("%s: %d samples", name, n)
-		}
+		testkit.Equal(t, n, 40*480, "%s: samples", name)
 		if level := pcm.Level(filled[60*24:]); level > -90 {
 			t.Errorf("%s: after 60 ms the silence has %.1f dBFS", name, level)
 		}
@@ -261,9 +250,7 @@ func TestSourcesChange(t *testing.T) {
 	for i := range second {
 		second[i].Source = 2
 	}
-	if n := len(readAll(t, r, first)) + len(readAll(t, r, second)); n != 10*480 {
-		t.Errorf("%d samples", n)
-	}
+	testkit.Equal(t, len(readAll(t, r, first))+len(readAll(t, r, second)), 10*480, "samples")
 	if _, err := r.Read(&media.Packet{Source: 3, Format: media.Format{Rate: 11025}}); err == nil {
 		t.Error("11025 Hz can be read")
 	}
@@ -284,9 +271,7 @@ func spoken(t *testing.T, packets int) []media.Packet {
 	var opus tape
 	sink := ToOpus(&opus)
 	for _, p := range tone(media.Format{Rate: 24000}, packets) {
-		if err := sink.WriteAudio(&p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sink.WriteAudio(&p))
 	}
 	for i := range opus.packets {
 		opus.packets[i].Sequence += 65530 // they wrap
@@ -324,9 +309,7 @@ func TestRepeated(t *testing.T) {
 				}
 				for _, at := range order {
 					samples, err := r.Read(&packets[at])
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					got = append(got, samples...)
 					if n := uint32(len(got)) * 2; n != r.End()-packets[0].Timestamp {
 						t.Fatalf("after packet %d: %d samples until %d", at, len(got), r.End())
@@ -374,9 +357,7 @@ func TestHeldSource(t *testing.T) {
 func TestCopied(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("../opus/testdata/inband-fec.bin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, n, lost := NewPatientReader(24000), 0, 0
 	for i := uint16(0); len(file) > 0; i++ {
 		end := 2 + int(binary.BigEndian.Uint16(file))

@@ -10,8 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -75,23 +74,15 @@ func TestAhead(t *testing.T) {
 		c.speak("resp_1", "item_1", 0, 50)
 		c.speak("resp_1", "item_2", 50, 25)
 		c.done("resp_1")
-		if n := p.count(); n != 75 {
-			t.Errorf("%d frames at once", n)
-		}
-		if diff := cmp.Diff([]string{"item_1 50", "item_2 75"}, p.ends); diff != "" {
-			t.Errorf("the ends (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff([]string{"output_audio_buffer.started resp_1", "response.done"}, sorted(c.heard())); diff != "" {
-			t.Errorf("at the beginning (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, p.count(), 75, "frames at once")
+		testkit.Equal(t, p.ends, []string{"item_1 50", "item_2 75"}, "the ends")
+		testkit.Equal(t, sorted(c.heard()), []string{"output_audio_buffer.started resp_1", "response.done"}, "at the beginning")
 		pass(1490 * time.Millisecond)
 		if got := c.heard(); got != nil {
 			t.Errorf("in the answer came %v", got)
 		}
 		pass(20 * time.Millisecond)
-		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_1"}, c.heard()); diff != "" {
-			t.Errorf("at the end (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, c.heard(), []string{"output_audio_buffer.stopped resp_1"}, "at the end")
 		for i, frame := range p.frames {
 			if frame != byte(i) || i > 0 && p.stamps[i] != p.stamps[i-1]+media.FrameStep {
 				t.Fatalf("frame %d is %d", i, frame)
@@ -105,27 +96,19 @@ func TestAheadWithoutRoom(t *testing.T) {
 	t.Parallel()
 	inAhead(t, Profile{}, func(t *testing.T, c *call, p *player, _ *media.Switch) {
 		c.speak("resp_1", "item_1", 0, 10)
-		if n := p.count(); n != 10 {
-			t.Errorf("%d frames with room", n)
-		}
+		testkit.Equal(t, p.count(), 10, "frames with room")
 		p.room.Store(false)
 		for i := range 9 {
 			c.speak("resp_1", "item_1", 10*(i+1), 10)
 		}
 		c.done("resp_1")
 		pass(190 * time.Millisecond)
-		if n := p.count(); n != 10 {
-			t.Errorf("%d frames before the next one is due", n)
-		}
+		testkit.Equal(t, p.count(), 10, "frames before the next one is due")
 		pass(200 * time.Millisecond)
-		if n := p.count(); n != 20 {
-			t.Errorf("%d frames after 390 ms", n)
-		}
+		testkit.Equal(t, p.count(), 20, "frames after 390 ms")
 		p.room.Store(true)
 		pass(20 * time.Millisecond)
-		if n := p.count(); n != 100 {
-			t.Errorf("%d frames once there is room", n)
-		}
+		testkit.Equal(t, p.count(), 100, "frames once there is room")
 		p.room.Store(false)
 		pass(2 * time.Second)
 		if got := c.heard(); len(p.ends) != 1 || got[len(got)-1] != "output_audio_buffer.stopped resp_1" || !slices.IsSorted(p.frames) {
@@ -168,9 +151,7 @@ func TestAheadPieces(t *testing.T) {
 					if !bytes.Equal(p.sound, all[:len(all)/2*2]) {
 						t.Errorf("%d bytes of %d, or others", len(p.sound), len(all))
 					}
-					if diff := cmp.Diff(tt.got, p.pieces); diff != "" {
-						t.Errorf("pieces (-want +got):\n%s", diff)
-					}
+					testkit.Equal(t, p.pieces, tt.got, "pieces")
 					if got := c.heard(); got[len(got)-1] != "output_audio_buffer.stopped r" {
 						t.Errorf("events %v", got)
 					}
@@ -226,25 +207,17 @@ func TestAheadInterrupted(t *testing.T) {
 				pass(499 * time.Millisecond)
 				c.heard()
 				c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
-				if diff := cmp.Diff([]string{"input_audio_buffer.speech_started item_9", "output_audio_buffer.cleared resp_1"}, c.heard()); diff != "" {
-					t.Errorf("at once (-want +got):\n%s", diff)
-				}
+				testkit.Equal(t, c.heard(), []string{"input_audio_buffer.speech_started item_9", "output_audio_buffer.cleared resp_1"}, "at once")
 				if tt.say != "" {
 					c.TrySend(realtime.ItemTruncate("e1", tt.say, 123))
 				}
 				pass(within)
 				early := truncations(c)
 				pass(time.Second)
-				if diff := cmp.Diff([][]string{tt.early, tt.late}, [][]string{early, truncations(c)}); diff != "" {
-					t.Errorf("the upstream is told (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tt.events, c.heard()); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
+				testkit.Equal(t, [][]string{early, truncations(c)}, [][]string{tt.early, tt.late}, "the upstream is told")
+				testkit.Equal(t, c.heard(), tt.events, "events")
 				c.speak("resp_2", "item_3", 0, 5)
-				if n := p.count(); n != 65 {
-					t.Errorf("%d frames after the next answer", n)
-				}
+				testkit.Equal(t, p.count(), 65, "frames after the next answer")
 			})
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -68,7 +69,7 @@ func TestSaidSlowly(t *testing.T) {
 		}
 		c.sayFrom(50, 150)
 		for range cap(c.up.out) {
-			<-c.up.out
+			testkit.Take(t, "what goes out", c.up.out)
 		}
 		pass(media.FrameTime)
 		c.up.told()
@@ -127,9 +128,7 @@ func TestSound(t *testing.T) {
 		c.speak("resp_2", "item_2", 0, 3)
 		pass(200 * time.Millisecond)
 		for item, want := range map[string]time.Duration{"item_1": 1500 * time.Millisecond, "item_2": 60 * time.Millisecond, "early0": 0, "early2": 20 * time.Millisecond, "nobody": 0} {
-			if got := c.Sound(item); got != want {
-				t.Errorf("%s: %v, want %v", item, got, want)
-			}
+			testkit.Equal(t, c.Sound(item), want, "%s", item)
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
@@ -87,9 +88,7 @@ func TestHostileDial(t *testing.T) {
 			if _, err := client.Dial(ctx, "", ""); err == nil || tt.want != nil && !errors.Is(err, tt.want) || tt.want == nil && ctx.Err() != nil {
 				t.Errorf("Dial: %v", err)
 			}
-			if used := client.shared.used.Load(); used != 0 {
-				t.Errorf("%d bytes are not given back", used)
-			}
+			testkit.Equal(t, client.shared.used.Load(), 0, "bytes are not given back")
 		})
 	}
 }
@@ -136,9 +135,7 @@ func TestHostileUpstream(t *testing.T) {
 			})
 			dial := func() (last <-chan struct{}, ended <-chan media.State, c *Conn) {
 				c, err := client.Dial(t.Context(), "", "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				came, states := make(chan struct{}), make(chan media.State, 8)
 				c.Start(media.Handlers{
 					Message: func(data []byte) {
@@ -156,13 +153,13 @@ func TestHostileUpstream(t *testing.T) {
 			last, states, _ := dial()
 			other, _, neighbour := dial()
 			close(begin)
-			<-other
+			testkit.Take(t, "the other", other)
 			if tt.ends {
-				if a, b := <-states, <-states; a != media.StateConnected || b != media.StateFailed {
+				if a, b := testkit.Take(t, "a state", states), testkit.Take(t, "a state", states); a != media.StateConnected || b != media.StateFailed {
 					t.Errorf("%v, %v", a, b)
 				}
 			} else {
-				<-last
+				testkit.Take(t, "the last", last)
 			}
 			if err := neighbour.Send(t.Context(), []byte(`{"type":"response.create"}`)); err != nil {
 				t.Error(err)

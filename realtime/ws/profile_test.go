@@ -6,8 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
 
@@ -23,9 +22,7 @@ func profile(t *testing.T, name string) Profile {
 func decode(t *testing.T, raw string) realtime.Event {
 	t.Helper()
 	ev, err := realtime.Decode([]byte(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return ev
 }
 
@@ -33,15 +30,11 @@ func decode(t *testing.T, raw string) realtime.Event {
 func sameJSON(t *testing.T, what, want string, got []byte) {
 	t.Helper()
 	var a, b any
-	if err := json.Unmarshal([]byte(want), &a); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(want), &a))
 	if err := json.Unmarshal(got, &b); err != nil {
 		t.Fatalf("%s: %v in %s", what, err, got)
 	}
-	if diff := cmp.Diff(a, b); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
+	testkit.Equal(t, b, a, "%s", what)
 }
 
 const update = `{"type":"session.update","event_id":"vb_1","session":{"type":"realtime","instructions":"Be kind.","output_modalities":["audio"],` +
@@ -144,9 +137,7 @@ func TestBeta(t *testing.T) {
 				t.Fatalf("%d events, want %d", len(got), len(tt.want))
 			}
 			for i, want := range tt.want {
-				if got[i].Type != want.Type {
-					t.Errorf("type %s, want %s", got[i].Type, want.Type)
-				}
+				testkit.Equal(t, got[i].Type, want.Type, "type")
 				sameJSON(t, "event", want.Raw, got[i].Raw)
 			}
 		})
@@ -167,9 +158,7 @@ func TestSessionLimit(t *testing.T) {
 		t.Errorf("it expires at %q", at)
 	}
 	own := p.received(decode(t, `{"type":"session.created","session":{"id":"s","expires_at":7}}`))
-	if at := string(realtime.Member(own[0].Session, "expires_at")); at != "7" {
-		t.Errorf("it expires at %q", at)
-	}
+	testkit.Equal(t, string(realtime.Member(own[0].Session, "expires_at")), "7", "it expires")
 }
 
 func TestAddresses(t *testing.T) {
@@ -214,9 +203,7 @@ func TestProfiles(t *testing.T) {
 	for model, want := range map[string]History{
 		"gpt-realtime": HistoryItems, "gemini-3.8-flash-live": HistoryInstructions, "vertex_ai/Gemini-live": HistoryInstructions, "": HistoryItems,
 	} {
-		if got := litellm.of(model).History; got != want {
-			t.Errorf("litellm tells %s the history as %q", model, got)
-		}
+		testkit.Equal(t, litellm.of(model).History, want, "litellm tells %s the history", model)
 	}
 	if litellm.History = HistoryPacked; litellm.of("gemini-live").History != HistoryPacked {
 		t.Error("what the operator has chosen does not count")

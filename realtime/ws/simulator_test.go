@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/simulator"
@@ -24,9 +25,7 @@ func upstream(t *testing.T, cfg simulator.Config) (*simulator.Server, *ws.Client
 	t.Helper()
 	cfg.APIKey = "sk-simulator"
 	sim, err := simulator.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- sim.Run(ctx) }()
@@ -133,9 +132,7 @@ func TestSimulator(t *testing.T) {
 	script.Spoken = script.Spoken[2:3] // a long answer, which is still being played when the caller interrupts it
 	sim, client := upstream(t, simulator.Config{Script: script})
 	c, err := client.Dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := &listener{changed: make(chan struct{})}
 	c.Start(media.Handlers{Message: l.message})
 	var flow media.Flow
@@ -143,9 +140,7 @@ func TestSimulator(t *testing.T) {
 	played := make(chan error, 1)
 	go func() { played <- c.Forward(context.Background(), l, &flow) }()
 	l.until(t, 1, realtime.TypeSessionCreated)
-	if err := c.Send(t.Context(), []byte(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"transcription":{"model":"gpt-transcribe"}}}}}`)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Send(t.Context(), []byte(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"transcription":{"model":"gpt-transcribe"}}}}}`)))
 	l.until(t, 1, realtime.TypeSessionUpdated)
 	speech(c, 1)
 	l.until(t, 1, realtime.TypeTranscriptionCompleted)
@@ -165,15 +160,13 @@ func TestSimulator(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := <-played; !errors.Is(err, media.ErrClosed) {
+	if err := testkit.Take(t, "what is played", played); !errors.Is(err, media.ErrClosed) {
 		t.Error(err)
 	}
 	ses := sim.Sessions()[0]
-	<-ses.Done()
+	testkit.Take(t, "the end of ses", ses.Done())
 	for _, r := range ses.Received() {
-		if r.Refused != "" {
-			t.Errorf("refused with %s: %.200s", r.Refused, r.Event.Raw)
-		}
+		testkit.Equal(t, r.Refused, "", "refused with: %.200s", r.Event.Raw)
 	}
 	if at := slices.IndexFunc(l.events, func(ev realtime.Event) bool { return ev.Type == realtime.TypeOutputAudioDelta }); at >= 0 {
 		t.Error("the client gets sound in events")
@@ -218,20 +211,18 @@ func TestExpires(t *testing.T) {
 	t.Parallel()
 	_, client := upstream(t, simulator.Config{MaxDuration: 100 * time.Millisecond})
 	c, err := client.Dial(t.Context(), "", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := &listener{changed: make(chan struct{})}
 	states := make(chan media.State, 4)
 	c.Start(media.Handlers{Message: l.message, State: func(s media.State) { states <- s }})
 	if ev := l.until(t, 1, realtime.TypeError); ev.Error.Code != "session_expired" {
 		t.Errorf("%s", ev.Raw)
 	}
-	<-c.Done()
+	testkit.Take(t, "the end of c", c.Done())
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
-	if first, second := <-states, <-states; first != media.StateConnected || second != media.StateClosed {
+	if first, second := testkit.Take(t, "a state", states), testkit.Take(t, "a state", states); first != media.StateConnected || second != media.StateClosed {
 		t.Errorf("%v, %v", first, second)
 	}
 }

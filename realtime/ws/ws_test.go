@@ -16,9 +16,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -184,9 +184,7 @@ func inCallOf(t *testing.T, p Profile, prepare func(c *call) (sink media.Sink, t
 		up := newFakeSocket()
 		c := &call{Conn: newConn(up, p.withDefaults(), "gpt-realtime", new(shared), slog.New(slog.DiscardHandler)), ear: new(ear), up: up}
 		up.say(`{"type":"session.created","session":{"id":"sess_1","type":"realtime"}}`)
-		if err := c.awaitSession(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.awaitSession(t.Context()))
 		sink, test := prepare(c)
 		c.Start(c.handlers())
 		c.flow.Open()
@@ -232,21 +230,15 @@ func TestPlayout(t *testing.T) {
 		c.done("resp_1")
 		c.speak("resp_2", "item_3", 75, 25)
 		c.done("resp_2")
-		if diff := cmp.Diff([]string{"output_audio_buffer.started resp_1", "response.done", "response.done"}, sorted(c.heard())); diff != "" {
-			t.Errorf("at the beginning (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, sorted(c.heard()), []string{"output_audio_buffer.started resp_1", "response.done", "response.done"}, "at the beginning")
 		pass(1490 * time.Millisecond)
 		if got := c.heard(); got != nil {
 			t.Errorf("in the first answer came %v", got)
 		}
 		pass(20 * time.Millisecond)
-		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_1", "output_audio_buffer.started resp_2"}, c.heard()); diff != "" {
-			t.Errorf("between the answers (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, c.heard(), []string{"output_audio_buffer.stopped resp_1", "output_audio_buffer.started resp_2"}, "between the answers")
 		pass(time.Second)
-		if diff := cmp.Diff([]string{"output_audio_buffer.stopped resp_2"}, c.heard()); diff != "" {
-			t.Errorf("at the end (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, c.heard(), []string{"output_audio_buffer.stopped resp_2"}, "at the end")
 		if len(c.frames) != 100 {
 			t.Fatalf("%d frames", len(c.frames))
 		}
@@ -281,16 +273,12 @@ func TestInterruption(t *testing.T) {
 			events := c.heard()
 			told := c.up.told()
 			pass(time.Second)
-			if len(c.frames) != 25 {
-				t.Errorf("%d frames were heard", len(c.frames))
-			}
+			testkit.Equal(t, len(c.frames), 25, "frames were heard")
 			want := []string{"input_audio_buffer.speech_started item_9", "output_audio_buffer.cleared resp_1"}
 			if keeps {
 				want = append(want, "conversation.item.truncated item_2")
 			}
-			if diff := cmp.Diff(want, events); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, events, want, "events")
 			if keeps != (len(told) == 0) {
 				t.Fatalf("the upstream is told %v", told)
 			}
@@ -304,9 +292,7 @@ func TestInterruption(t *testing.T) {
 			// Another answer is heard.
 			c.speak("resp_2", "item_3", 0, 5)
 			pass(100 * time.Millisecond)
-			if len(c.frames) != 30 {
-				t.Errorf("%d frames after the next answer", len(c.frames))
-			}
+			testkit.Equal(t, len(c.frames), 30, "frames after the next answer")
 		})
 	}
 }
@@ -334,9 +320,7 @@ func TestOneStream(t *testing.T) {
 					say(c, i)
 				}
 				pass(2 * time.Second)
-				if n := len(c.frames); n != 80 {
-					t.Errorf("%d frames of 1600 ms", n)
-				}
+				testkit.Equal(t, len(c.frames), 80, "frames of 1600 ms")
 				for i := range 50 { // and another 1600 ms, after a pause
 					say(c, 50+i)
 				}
@@ -427,23 +411,17 @@ func TestNoInterruption(t *testing.T) {
 			pass(199 * time.Millisecond)
 			c.up.say(`{"type":"input_audio_buffer.speech_started","item_id":"item_9"}`)
 			pass(200 * time.Millisecond)
-			if len(c.frames) != 20 {
-				t.Errorf("%d frames before output_audio_buffer.clear", len(c.frames))
-			}
+			testkit.Equal(t, len(c.frames), 20, "frames before output_audio_buffer.clear")
 			c.heard()
 			if !c.TrySend([]byte(`{"type":"output_audio_buffer.clear"}`)) {
 				t.Error("nothing can be sent")
 			}
-			if diff := cmp.Diff([]string{"output_audio_buffer.cleared resp_1"}, c.heard()); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, c.heard(), []string{"output_audio_buffer.cleared resp_1"}, "c.heard()")
 			if told := c.up.told(); len(told) != 1 || told[0].AudioEndMS != 400 {
 				t.Errorf("the upstream is told %v", told)
 			}
 			c.TrySend([]byte(`{"type":"output_audio_buffer.clear"}`))
-			if diff := cmp.Diff([]string{"output_audio_buffer.cleared"}, c.heard()); diff != "" {
-				t.Errorf("without sound (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, c.heard(), []string{"output_audio_buffer.cleared"}, "without sound")
 		})
 	}
 }
@@ -503,9 +481,7 @@ func TestSharedAhead(t *testing.T) {
 					t.Errorf("%s of sound wait, %d bytes are of what is shared", got, used)
 				}
 				end(c)
-				if used := common.used.Load(); used != 0 {
-					t.Errorf("%d bytes are not given back", used)
-				}
+				testkit.Equal(t, common.used.Load(), 0, "bytes are not given back")
 				if name == "played" && len(c.frames) != 4000 {
 					t.Errorf("%d frames were heard", len(c.frames))
 				}
@@ -528,9 +504,7 @@ func TestSteadyClock(t *testing.T) {
 		if late := c.times[last].Sub(began) - time.Duration(last)*media.FrameTime; last+1 != 180_000 || late != 0 {
 			t.Errorf("%d frames, the last %s late", last+1, late)
 		}
-		if stamp := c.stamps[last] - c.stamps[0]; stamp != uint32(last)*media.FrameStep {
-			t.Errorf("the last timestamp is %d", stamp)
-		}
+		testkit.Equal(t, c.stamps[last]-c.stamps[0], uint32(last)*media.FrameStep, "the last timestamp")
 	})
 }
 
@@ -558,9 +532,7 @@ func appends(t *testing.T, events []realtime.Event) (sound [][]byte) {
 		if ev.Type != realtime.TypeInputAppend {
 			continue
 		}
-		if err := json.Unmarshal(ev.Raw, &e); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(ev.Raw, &e))
 		sound = append(sound, e.Audio)
 	}
 	return sound
@@ -587,9 +559,7 @@ func TestAppends(t *testing.T) {
 			}
 		}
 		commit := slices.IndexFunc(events, func(ev realtime.Event) bool { return ev.Type == realtime.TypeInputCommit })
-		if n := len(bytes.Join(appends(t, events[:commit]), nil)); n != 25*960 {
-			t.Errorf("%d bytes come before the commit", n)
-		}
+		testkit.Equal(t, len(bytes.Join(appends(t, events[:commit]), nil)), 25*960, "bytes come before the commit")
 		if len(events) > 15 {
 			t.Errorf("%d events", len(events))
 		}
@@ -603,9 +573,7 @@ func TestLastSound(t *testing.T) {
 		inCall(t, Profile{}, func(t *testing.T, c *call) {
 			c.say(frames)
 			pass(2 * longestAppend)
-			if n := len(bytes.Join(appends(t, c.up.told()), nil)); n != frames*960 {
-				t.Errorf("%d of %d bytes have come", n, frames*960)
-			}
+			testkit.Equal(t, len(bytes.Join(appends(t, c.up.told()), nil)), frames*960, "of bytes have come")
 		})
 	}
 }
@@ -637,7 +605,7 @@ func TestSlowUpstream(t *testing.T) {
 			t.Errorf("Send of too much: %v", err)
 		}
 		for range cap(c.up.out) {
-			<-c.up.out
+			testkit.Take(t, "what goes out", c.up.out)
 		}
 		events := c.up.told()
 		if events[0].EventID != "first" || events[len(events)-2].EventID != "last" {
@@ -719,13 +687,9 @@ func TestPausingCaller(t *testing.T) {
 func TestCommitWaits(t *testing.T) {
 	t.Parallel()
 	encoder, err := opus.NewEncoder(24000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	packet, err := encoder.Encode(make([]int16, 480))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, kind := range []string{realtime.TypeInputCommit, realtime.TypeInputClear} {
 		inCall(t, Profile{}, func(t *testing.T, c *call) {
 			for i := range 10 {
@@ -733,9 +697,7 @@ func TestCommitWaits(t *testing.T) {
 					continue // lost
 				}
 				p := media.Packet{Source: 1, Sequence: uint16(i), Timestamp: uint32(i) * media.FrameStep, Payload: packet}
-				if err := c.Conn.WriteAudio(&p); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, c.Conn.WriteAudio(&p))
 			}
 			c.TrySend(fmt.Appendf(nil, `{"type":%q}`, kind))
 			pass(time.Second)
@@ -798,9 +760,7 @@ func TestFormatsOfTheSession(t *testing.T) {
 					c.up.say(`{"type":"response.output_audio.delta","response_id":"r","item_id":"i","delta":%q}`, base64.StdEncoding.EncodeToString(make([]byte, tt.out)))
 					c.done("r")
 					pass(time.Second)
-					if want := slices.Repeat([]media.Format{{Rate: tt.out}}, 25); !slices.Equal(*got, want) {
-						t.Errorf("half a second is %d packets: %+v", len(*got), *got)
-					}
+					testkit.Equal(t, *got, slices.Repeat([]media.Format{{Rate: tt.out}}, 25), "half a second is %d packets", len(*got))
 				}
 			})
 		})
@@ -844,9 +804,7 @@ func TestEnds(t *testing.T) {
 					t.Error("a lost connection takes sound")
 				}
 			})
-			if diff := cmp.Diff(tt.want, e.states); diff != "" {
-				t.Errorf("states (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, e.states, tt.want, "states")
 		})
 	}
 }

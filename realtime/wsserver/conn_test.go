@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -250,9 +251,7 @@ func (r *room) count() int {
 func (r *room) tell(events ...string) {
 	r.t.Helper()
 	for _, event := range events {
-		if err := r.conn.Send(r.t.Context(), []byte(event)); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.Must(r.t, r.conn.Send(r.t.Context(), []byte(event)))
 	}
 	synctest.Wait()
 }
@@ -271,9 +270,7 @@ func TestInput(t *testing.T) {
 				r.append(20)
 				time.Sleep(20 * time.Millisecond)
 			}
-			if n := r.count(); n != 50 {
-				t.Errorf("%d packets of a second", n)
-			}
+			testkit.Equal(t, r.count(), 50, "packets of a second")
 			for i, p := range r.passed() {
 				if len(p.Payload) != 960 || p.Format != linear || p.Sequence != r.passed()[0].Sequence+uint16(i) || p.Timestamp != r.passed()[0].Timestamp+uint32(i)*media.FrameStep {
 					t.Fatalf("packet %d: %+v", i, p)
@@ -332,9 +329,7 @@ func TestInput(t *testing.T) {
 			}
 			r.append(27_900)
 			r.append(200) // too much
-			if diff := cmp.Diff([]string{"error input_audio_too_much a200"}, r.pipe.sent()); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, r.pipe.sent(), []string{"error input_audio_too_much a200"}, "events")
 			r.say(`{"type":"input_audio_buffer.clear"}`)
 			for range 100 {
 				r.append(20)
@@ -547,9 +542,7 @@ func TestInputRefused(t *testing.T) {
 			"error invalid_value 1", "error invalid_value 2", "error invalid_value 3", "error invalid_value 4",
 			"error invalid_value 6", "error invalid_value 7", "error invalid_value 8", "error invalid_value <nil>",
 		}
-		if diff := cmp.Diff(want, r.pipe.sent()); diff != "" {
-			t.Errorf("errors (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, r.pipe.sent(), want, "errors")
 		// What the connection does not understand, the call explains; and what it does, it leaves to the call but for
 		// formats.
 		r.say("nonsense")
@@ -559,9 +552,7 @@ func TestInputRefused(t *testing.T) {
 		if len(got) != 8 || got[0] != "connected" || !strings.Contains(got[1], "audio/mp3") || !strings.Contains(got[4], "audio/pcmu") {
 			t.Fatalf("the call gets %q", got)
 		}
-		if diff := cmp.Diff([]string{"nonsense", `{"type":"session.update","session":7}`, fmt.Sprint("too large: ", MaxEvent+1)}, got[5:]); diff != "" {
-			t.Errorf("the call gets (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, got[5:], []string{"nonsense", `{"type":"session.update","session":7}`, fmt.Sprint("too large: ", MaxEvent+1)}, "the call")
 	})
 }
 
@@ -589,9 +580,7 @@ const (
 func (r *room) speak(ms int) {
 	r.t.Helper()
 	e, err := opus.NewEncoder(24000)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, err)
 	p := media.Packet{Source: media.NewSource()}
 	for frame := range slices.Chunk(tone(24*ms), 480) {
 		if p.Payload, err = e.Encode(frame); err != nil {
@@ -599,9 +588,7 @@ func (r *room) speak(ms int) {
 		}
 		p.Sequence++
 		p.Timestamp += media.FrameStep
-		if err := r.conn.WriteAudio(&p); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.Must(r.t, r.conn.WriteAudio(&p))
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -668,9 +655,7 @@ func TestOutput(t *testing.T) {
 			if got := r.conn.Sent(); got.Pending != nil || got.Done != "r1" || time.Since(got.At) != time.Second {
 				r.t.Errorf("told %+v", got)
 			}
-			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["response"]); last != "map[id:r1 status:cancelled status_details:map[reason:client_cancelled type:cancelled]]" {
-				r.t.Errorf("the end is %s", last)
-			}
+			testkit.Equal(r.t, fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["response"]), "map[id:r1 status:cancelled status_details:map[reason:client_cancelled type:cancelled]]", "the end")
 			r.tell(nextPart, nextDone, nextStarted)
 			r.speak(200)
 			r.tell(nextStopped)
@@ -685,13 +670,9 @@ func TestOutput(t *testing.T) {
 			r.speak(100)
 			r.tell(cleared)
 			cut := "map[content:[map[type:output_audio]] id:i1 status:incomplete type:message]"
-			if item := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["item"]); item != cut {
-				r.t.Errorf("the item is %s", item)
-			}
+			testkit.Equal(r.t, fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 2)["item"]), cut, "the item")
 			want := "map[id:r1 output:[map[id:f1 status:completed type:function_call] " + cut + "] status:completed]"
-			if last := fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 1)["response"]); last != want {
-				r.t.Errorf("the end is %s", last)
-			}
+			testkit.Equal(r.t, fmt.Sprint(r.pipe.event(len(r.pipe.sent()) - 1)["response"]), want, "the end")
 		}, []string{"response.content_part.added", "response.output_item.done", "response.done"}, 200},
 		{"too much is held back", func(r *room) {
 			r.tell(partAdded, started, done, nextCreated)
@@ -730,12 +711,8 @@ func TestOutput(t *testing.T) {
 				synctest.Wait()
 				sent := r.pipe.sent()
 				got := slices.DeleteFunc(slices.Clone(sent), func(s string) bool { return strings.HasSuffix(s, "audio.delta") })
-				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("events (-want +got):\n%s", diff)
-				}
-				if ms := len(r.pipe.heard()) / 48; ms != tt.deltas {
-					t.Errorf("%d ms of sound, want %d", ms, tt.deltas)
-				}
+				testkit.Equal(t, got, tt.want, "events")
+				testkit.Equal(t, len(r.pipe.heard())/48, tt.deltas, "of sound")
 				if n := len(sent); n > 0 && tt.deltas > 0 && sent[n-1] != tt.want[len(tt.want)-1] {
 					t.Errorf("the last event is %s", sent[n-1])
 				}
@@ -759,9 +736,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%d packets, %+v", r.count(), r.passed())
 		}
 		r.tell(`{"type":"response.created","response":{"id":"r1","audio":{"output":{"format":{"type":"audio/pcm","rate":24000},"voice":"marin"}}}}`)
-		if got := fmt.Sprint(r.pipe.event(2)["response"]); got != "map[audio:map[output:map[format:map[type:audio/pcma] voice:marin]] id:r1]" {
-			t.Errorf("the response says %s", got)
-		}
+		testkit.Equal(t, fmt.Sprint(r.pipe.event(2)["response"]), "map[audio:map[output:map[format:map[type:audio/pcma] voice:marin]] id:r1]", "the response")
 		r.tell(partAdded, started)
 		r.speak(400)
 		samples := pcm.ALaw.Decode(nil, r.pipe.heard())
@@ -771,9 +746,7 @@ func TestFormats(t *testing.T) {
 		in := fmt.Sprint(r.pipe.event(0)["session"], r.pipe.event(1)["session"])
 		want := `map[audio:map[output:map[voice:marin]] n:1.2345678901234567e+19 type:realtime] ` +
 			`map[audio:map[input:map[format:map[type:audio/pcmu]] output:map[format:map[type:audio/pcma]]] type:realtime]`
-		if diff := cmp.Diff(want, in); diff != "" {
-			t.Errorf("sessions (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, in, want, "sessions")
 	})
 }
 
@@ -798,22 +771,14 @@ func TestFormatChanges(t *testing.T) {
 		for _, p := range r.passed() {
 			got = append(got, p.Format)
 		}
-		if diff := cmp.Diff([]media.Format{linear, ulaw, ulaw, alaw}, got); diff != "" {
-			t.Errorf("packets (-want +got):\n%s", diff)
-		}
-		if n := len(r.got()); n != 4 {
-			t.Errorf("the call gets %q", r.got())
-		}
+		testkit.Equal(t, got, []media.Format{linear, ulaw, ulaw, alaw}, "packets")
+		testkit.Equal(t, len(r.got()), 4, "the call gets %q", r.got())
 		r.tell(partAdded, started)
 		r.speak(400)
-		if n := len(r.pipe.heard()); n != 400*48 {
-			t.Errorf("%d bytes before the answer to the update", n)
-		}
+		testkit.Equal(t, len(r.pipe.heard()), 400*48, "bytes before the answer to the update")
 		r.tell(`{"type":"session.updated","session":{"type":"realtime"}}`)
 		r.speak(400)
-		if n := len(r.pipe.heard()) - 400*48; n != 400*8 {
-			t.Errorf("%d bytes after it", n)
-		}
+		testkit.Equal(t, len(r.pipe.heard())-400*48, 400*8, "bytes after it")
 	})
 }
 
@@ -870,9 +835,7 @@ func TestPendingFormats(t *testing.T) {
 				if r.passed()[0].Format != in {
 					t.Errorf("the model hears %+v", r.passed()[0].Format)
 				}
-				if n := len(r.pipe.heard()); n != 20*out.Frame() {
-					t.Errorf("%d bytes of 400 ms are heard", n)
-				}
+				testkit.Equal(t, len(r.pipe.heard()), 20*out.Frame(), "bytes of 400 ms are heard")
 				if tt.answers == 0 {
 					return
 				}
@@ -957,9 +920,7 @@ func TestTransparent(t *testing.T) {
 		for frame := range slices.Chunk(sound, 960) {
 			p.Sequence++
 			p.Payload = frame
-			if err := r.conn.WriteAudio(&p); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, r.conn.WriteAudio(&p))
 		}
 		synctest.Wait()
 		if !slices.Equal(r.pipe.heard(), sound) {
@@ -977,9 +938,7 @@ func TestEnds(t *testing.T) {
 		inRoom(t, p, func(r *room) {
 			close(p.in)
 			<-r.served
-			if !slices.Equal(r.got(), []string{"connected", "closed"}) {
-				t.Errorf("states %v", r.got())
-			}
+			testkit.Equal(t, r.got(), []string{"connected", "closed"}, "states")
 			if err := r.conn.Send(r.t.Context(), []byte(speech)); !errors.Is(err, media.ErrClosed) {
 				t.Errorf("Send: %v", err)
 			}
@@ -991,9 +950,7 @@ func TestEnds(t *testing.T) {
 		inRoom(t, p, func(r *room) {
 			close(p.in)
 			<-r.served
-			if !slices.Equal(r.got(), []string{"connected", "failed"}) {
-				t.Errorf("states %v", r.got())
-			}
+			testkit.Equal(t, r.got(), []string{"connected", "failed"}, "states")
 		})
 	})
 	t.Run("no pong", func(t *testing.T) {
@@ -1003,9 +960,7 @@ func TestEnds(t *testing.T) {
 		inRoom(t, p, func(r *room) {
 			time.Sleep(pingEvery + pongWithin + time.Second)
 			synctest.Wait()
-			if !slices.Equal(r.got(), []string{"connected", "failed"}) {
-				t.Errorf("states %v", r.got())
-			}
+			testkit.Equal(t, r.got(), []string{"connected", "failed"}, "states")
 		})
 	})
 	t.Run("a slow reader", func(t *testing.T) {
@@ -1016,14 +971,10 @@ func TestEnds(t *testing.T) {
 			r.tell(partAdded, started)
 			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
 			for range 31 * 50 {
-				if err := r.conn.WriteAudio(&sound); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, r.conn.WriteAudio(&sound))
 			}
 			synctest.Wait()
-			if r.told() != 1 {
-				t.Errorf("the call was told %d times", r.told())
-			}
+			testkit.Equal(t, r.told(), 1, "the call was told times")
 		})
 	})
 	t.Run("an interruption", func(t *testing.T) {
@@ -1034,18 +985,14 @@ func TestEnds(t *testing.T) {
 			r.tell(partAdded, started)
 			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
 			for range 10 * 50 {
-				if err := r.conn.WriteAudio(&sound); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, r.conn.WriteAudio(&sound))
 			}
 			r.tell(cleared, speech)
 			var left []string
 			for data, _ := r.conn.out.next(); data != nil; data, _ = r.conn.out.next() {
 				left = append(left, string(data))
 			}
-			if !slices.Equal(left, []string{speech}) {
-				t.Errorf("%d events wait", len(left))
-			}
+			testkit.Equal(t, left, []string{speech}, "%d events wait", len(left))
 		})
 	})
 	t.Run("many events", func(t *testing.T) {
@@ -1097,9 +1044,7 @@ func TestEnds(t *testing.T) {
 			c.TrySend([]byte(speech))
 			_ = c.Close()
 			c.serve(p)
-			if got := p.sent(); !slices.Equal(got, []string{"input_audio_buffer.speech_started"}) {
-				t.Errorf("sent %v", got)
-			}
+			testkit.Equal(t, p.sent(), []string{"input_audio_buffer.speech_started"}, "sent")
 		})
 	})
 }

@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/pcm"
 )
@@ -24,9 +23,7 @@ func (r *room) early(source uint32, part media.Part, ms int) {
 		p.Timestamp += media.FrameStep
 		p.Payload = pcm.Linear.Append(nil, tone(480))
 		p.Part = &part
-		if err := r.conn.WriteAudio(p); err != nil {
-			r.t.Fatal(err)
-		}
+		testkit.Must(r.t, r.conn.WriteAudio(p))
 	}
 	synctest.Wait()
 }
@@ -34,9 +31,7 @@ func (r *room) early(source uint32, part media.Part, ms int) {
 func (r *room) complete(source uint32, part media.Part) {
 	r.t.Helper()
 	part.Last = true
-	if err := r.conn.WriteAudio(&media.Packet{Source: source, Format: linear, Part: &part}); err != nil {
-		r.t.Fatal(err)
-	}
+	testkit.Must(r.t, r.conn.WriteAudio(&media.Packet{Source: source, Format: linear, Part: &part}))
 	synctest.Wait()
 }
 
@@ -183,9 +178,7 @@ func TestEarly(t *testing.T) {
 			inRoom(t, newPipe(), func(r *room) {
 				tt.act(r)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, r.pipe.summary()); diff != "" {
-					t.Errorf("(-want +got):\n%s", diff)
-				}
+				testkit.Equal(t, r.pipe.summary(), tt.want, "r.pipe.summary()")
 			})
 		})
 	}
@@ -229,9 +222,7 @@ func TestEarlyFormats(t *testing.T) {
 		r.early(1, media.Part{Response: "r1", Item: "i1"}, 500) // which waits for its name
 		r.tell(`{"type":"session.updated","session":{"type":"realtime"}}`, partAdded)
 		r.early(1, media.Part{Response: "r1", Item: "i1"}, 500)
-		if n := len(r.pipe.heard()); n != 8000 {
-			t.Errorf("%d samples", n)
-		}
+		testkit.Equal(t, len(r.pipe.heard()), 8000, "samples")
 	})
 }
 
@@ -245,9 +236,7 @@ func TestEarlyAgain(t *testing.T) {
 		before.Handle(media.Handlers{}, nil)
 		before.TrySend([]byte(partAdded))
 		p := media.Packet{Source: 1, Format: linear, Part: &part, Payload: pcm.Linear.Append(nil, tone(480))}
-		if err := before.WriteAudio(&p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, before.WriteAudio(&p))
 		r.conn.Succeed(before)
 		_ = before.Close()
 		r.tell(done)
@@ -260,9 +249,7 @@ func TestEarlyAgain(t *testing.T) {
 		}
 		r.tell(`{"type":"session.created","session":{}}`)
 		r.complete(1, part)
-		if diff := cmp.Diff([]string{"session.created", "r1 i1 0 100", "done"}, r.pipe.summary()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, r.pipe.summary(), []string{"session.created", "r1 i1 0 100", "done"}, "r.pipe.summary()")
 	})
 }
 

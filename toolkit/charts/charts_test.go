@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -106,9 +106,7 @@ func TestSixteenTools(t *testing.T) {
 		}
 		types[kinds[i].chartType] = true
 	}
-	if len(types) != 16 {
-		t.Errorf("got %d chart types, want 16", len(types))
-	}
+	testkit.Equal(t, len(types), 16, "chart types")
 }
 
 func TestGoldenResults(t *testing.T) {
@@ -162,9 +160,7 @@ func checkProgress(t *testing.T, chunks []toolkit.Chunk) {
 		}
 		got = append(got, s)
 	}
-	if diff := cmp.Diff([]seen{{"loading", 0}, {"processing", 50}}, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got, []seen{{"loading", 0}, {"processing", 50}}, "got")
 }
 
 func golden(t *testing.T, path string, result toolkit.Result) {
@@ -179,9 +175,7 @@ func golden(t *testing.T, path string, result toolkit.Result) {
 	}
 	want, err := os.ReadFile(path)
 	must(t, err)
-	if diff := cmp.Diff(string(want), got.String()); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got.String(), string(want), "got.String()")
 }
 
 // Properties of every result, beside the golden files, which could be updated by mistake.
@@ -219,9 +213,7 @@ func TestResultShape(t *testing.T) {
 				}
 			}
 			for field, want := range map[string]string{"type": std.Or(kind.dataType, kind.chartType+"-chart"), "chartType": kind.chartType} {
-				if got := string(output.ChartData[field]); got != fmt.Sprintf("%q", want) {
-					t.Errorf("chartData.%s is %s, want %q", field, got, want)
-				}
+				testkit.Equal(t, string(output.ChartData[field]), fmt.Sprintf("%q", want), "chartData.%s is, want %q", field, want)
 			}
 			if len(output.ChartData["metadata"]) < len(`{"a":1}`) {
 				t.Errorf("metadata is %s", output.ChartData["metadata"])

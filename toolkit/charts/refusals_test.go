@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // points returns n data points as JSON.
@@ -243,9 +245,7 @@ func TestFunnelIsSortedStably(t *testing.T) {
 	for _, s := range in.Data {
 		order.WriteString(s.Stage)
 	}
-	if order.String() != "bdac" {
-		t.Errorf("got the order %s, want bdac", order.String())
-	}
+	testkit.Equal(t, order.String(), "bdac", "got the order")
 }
 
 func TestRadialMaxValue(t *testing.T) {

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestNoHostAccess(t *testing.T) {
@@ -249,7 +251,7 @@ func TestOrphanEnds(t *testing.T) {
 	if err := json.NewDecoder(c.frames).Decode(&f); err != nil || f.Stdout != "started\n" {
 		t.Fatalf("got %+v, %v", f, err)
 	}
-	<-c.sent
+	testkit.Take(t, "that it is sent", c.sent)
 	c.stdin.Close()
 	err = c.wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitOrphan {
@@ -312,7 +314,7 @@ func TestGroupIsKilled(t *testing.T) {
 	if o, _ := sandbox.javaScript(t.Context(), `1`, true); o.Exit != ExitTimeout {
 		t.Errorf("got %s: %s", o.Exit, o.Error)
 	}
-	must(t, <-ended)
+	must(t, testkit.Take(t, "the end", ended))
 }
 
 // The kernel limits a child's processor time, too.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // niceOf returns the niceness of each thread of a process, field 19 of /proc/PID/task/TID/stat.
@@ -117,9 +119,7 @@ func TestKilledHost(t *testing.T) {
 			must(t, err)
 			must(t, cmd.Start())
 			line, err := bufio.NewReader(stdout).ReadString('\n')
-			if line != `"started\n"`+"\n" {
-				t.Errorf("the host says %q, %v", line, err)
-			}
+			testkit.Equal(t, line, `"started\n"`+"\n", "the host says, %v", err)
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 			if t.Failed() {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -160,9 +161,7 @@ func TestOutputIsBounded(t *testing.T) {
 			t.Run(name+label, func(t *testing.T) {
 				t.Parallel()
 				o, result := rig.run(t.Context(), JavaScriptName, c.code)
-				if o.Exit != c.exit {
-					t.Errorf("got %s: %.300s, want %s", o.Exit, o.Error, c.exit)
-				}
+				testkit.Equal(t, o.Exit, c.exit, "%.300s", o.Error)
 				limit := rig.sandbox.config.maxOutput
 				if n := len(o.Stdout) + len(o.Stderr); n > limit+100 || len(o.Value) > 2*limit+100 {
 					t.Errorf("%d bytes of output and %d of value, the limit is %d", n, len(o.Value), limit)
@@ -261,17 +260,15 @@ func TestOneOwnersPrograms(t *testing.T) {
 	}
 	var leaves []func()
 	for range 3 {
-		leaves = append(leaves, <-running)
-		<-ended
+		leaves = append(leaves, testkit.Take(t, "that it runs", running))
+		testkit.Take(t, "the end", ended)
 	}
 	leave, err := p.enter(t.Context(), "bert")
-	if err != nil {
-		t.Fatalf("another owner's program: %v", err)
-	}
+	must(t, err)
 	leave()
 	cancel()
 	for range 45 {
-		if err := <-ended; err == nil || !strings.Contains(err.Error(), "3 other programs of this user") {
+		if err := testkit.Take(t, "the end", ended); err == nil || !strings.Contains(err.Error(), "3 other programs of this user") {
 			t.Errorf("a program that waited: %v", err)
 		}
 	}
@@ -295,7 +292,7 @@ func TestParallelCalls(t *testing.T) {
 	done := make(chan Outcome)
 	for _, owner := range []string{"anna", "bert"} {
 		go func() { done <- r.sandbox.inSlot(t.Context(), owner, hold) }()
-		<-entered
+		testkit.Take(t, "the beginning", entered)
 	}
 	// Both slots are taken: a third call waits, and ends with its ctx.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -308,7 +305,7 @@ func TestParallelCalls(t *testing.T) {
 	default:
 	}
 	cancel()
-	if o := <-done; o.Exit != ExitCancelled || !strings.Contains(o.Error, "2 other programs") {
+	if o := testkit.Take(t, "the end", done); o.Exit != ExitCancelled || !strings.Contains(o.Error, "2 other programs") {
 		t.Errorf("got %+v", o)
 	}
 	late, stop := context.WithTimeout(t.Context(), 0)
@@ -317,8 +314,8 @@ func TestParallelCalls(t *testing.T) {
 		t.Errorf("got %+v", o)
 	}
 	close(release)
-	<-done
-	<-done
+	testkit.Take(t, "the end", done)
+	testkit.Take(t, "the end", done)
 	// With free slots calls go through, even more calls than slots.
 	results := make(chan Outcome)
 	for range 6 {
@@ -328,7 +325,7 @@ func TestParallelCalls(t *testing.T) {
 		}()
 	}
 	for range 6 {
-		if o := <-results; string(o.Value) != "42" {
+		if o := testkit.Take(t, "the result", results); string(o.Value) != "42" {
 			t.Errorf("got %+v", o)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"voicebridge/internal/testkit"
 )
 
 // pythonRig returns a rig, and whether Python works on this host. Where it does not, calls
@@ -47,9 +49,7 @@ func TestProbePython(t *testing.T) {
 	for _, tool := range sandbox.Tools(t.Context()) {
 		names = append(names, tool.Definition().Name)
 	}
-	if want := []string{JavaScriptName, PythonName}[:1+btoi(err == nil)]; !slices.Equal(names, want) {
-		t.Errorf("the tools %v are offered, want %v (probe: %v)", names, want, err)
-	}
+	testkit.Equal(t, names, []string{JavaScriptName, PythonName}[:1+btoi(err == nil)], "the tools are offered (probe: %v)", err)
 	if tools := setup(t, Config{}, watcher{}).sandbox.Tools(t.Context()); len(tools) != 1 {
 		t.Errorf("%d tools are offered with Python switched off", len(tools))
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -135,7 +136,5 @@ func TestArgumentsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	if n := r.started(); n != 0 {
-		t.Errorf("%d processes were started for bad arguments", n)
-	}
+	testkit.Equal(t, r.started(), 0, "processes were started for bad arguments")
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/guard"
 	"voicebridge/toolkit/httptool"
@@ -48,9 +49,7 @@ func serve(t *testing.T, media httptool.Media, answer http.HandlerFunc) (caller 
 	}))
 	t.Cleanup(server.Close)
 	at, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	port, _ := strconv.Atoi(at.Port())
 	rules := guard.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []int{port}}
 	return httptool.New(guard.New(rules), media), server.URL, last
@@ -84,18 +83,12 @@ func TestSigned(t *testing.T) {
 	if err != nil || result.Failed() || string(result.Output) != `{"rooms": 2}` {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if diff := cmp.Diff([]string{http.MethodPost, "key=a", `{"city":"Bonn"}`}, []string{last.method, last.query, last.body}); diff != "" {
-		t.Errorf("request (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, []string{last.method, last.query, last.body}, []string{http.MethodPost, "key=a", `{"city":"Bonn"}`}, "request")
 	for name, want := range map[string]string{"Content-Type": "application/json", "Voicebridge-Owner": "%C3%A4nna", "Voicebridge-Thread-Id": "thread-1", "Voicebridge-Call-Id": "call-1"} {
-		if got := last.header.Get(name); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		testkit.Equal(t, last.header.Get(name), want, "%s", name)
 	}
 	theirs, err := standardwebhooks.NewWebhook(secret.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := theirs.Verify([]byte(last.body), last.header); err != nil {
 		t.Errorf("the signature: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -42,9 +43,7 @@ func TestParseConfig(t *testing.T) {
 		"files ": {Disabled: true}, "files_": plain,
 		"off": {Disabled: true},
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got, want, "got")
 }
 
 // TestUnknownKeys reads a file with keys of other clients that change nothing, under VS Code's name for the servers.
@@ -63,9 +62,7 @@ func TestUnknownKeys(t *testing.T) {
 			`server "a": the key "dev" is unknown and has no effect`,
 		},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got, want, "got")
 }
 
 func TestParseConfigRefuses(t *testing.T) {
@@ -164,9 +161,7 @@ func TestSecretsOfServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := secretsOf(c.server).Replace(c.in); got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			testkit.Equal(t, secretsOf(c.server).Replace(c.in), c.want, "secretsOf(c.server).Replace(c.in)")
 		})
 	}
 }
@@ -198,9 +193,7 @@ func TestExposedNames(t *testing.T) {
 		{"s", strings.Repeat("t", 61), "s__" + strings.Repeat("t", 61)},
 		{"s", "日本", "s____"},
 	} {
-		if got := exposedName(tc.server, tc.tool); got != tc.want {
-			t.Errorf("exposedName(%q, %q) = %q, want %q", tc.server, tc.tool, got, tc.want)
-		}
+		testkit.Equal(t, exposedName(tc.server, tc.tool), tc.want, "exposedName(%q, %q)", tc.server, tc.tool)
 	}
 	// Pairs that would look alike if they were simply joined.
 	for _, pair := range [][4]string{

@@ -21,6 +21,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/mcptool/signin"
 	"voicebridge/toolkit/mcptool/signin/signintest"
@@ -195,14 +196,14 @@ func TestMaxOwners(t *testing.T) {
 			}
 		}()
 	}
-	<-begun
-	<-begun
+	testkit.Take(t, "the beginning", begun)
+	testkit.Take(t, "the beginning", begun)
 	if result := b.callAs(t, "ann", "s__environment"); !strings.Contains(result.Error, "as many others") {
 		t.Errorf("got %+v", result)
 	}
 	cancel()
 	for _, done := range ended {
-		<-done
+		testkit.Take(t, "the end", done)
 	}
 	if again := b.about(t, "ann"); again.PID == ann.PID {
 		t.Error("a process has come back")
@@ -513,7 +514,7 @@ func TestSignedInElsewhere(t *testing.T) {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
-	<-second.notified // which brings the session its tools
+	testkit.Take(t, "a notice", second.notified) // which brings the session its tools
 	if names := second.namesOf(t, "ann"); len(names) < 5 {
 		t.Errorf("got %v", names)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -178,9 +179,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%.200s: got %d messages, %v", message, len(messages), err)
 			continue
 		}
-		if got := string(messages[0].data); got != want {
-			t.Errorf("%.200s: got %.500s, want %.500s", message, got, want)
-		}
+		testkit.Equal(t, string(messages[0].data), want, "%.200s", message)
 		if _, err := jsonrpc.DecodeMessage(messages[0].data); err != nil {
 			t.Errorf("%.200s: the SDK cannot read it: %v", message, err)
 		}

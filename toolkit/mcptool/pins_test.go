@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -78,15 +79,9 @@ func TestChangedTools(t *testing.T) {
 				c.change(remote)
 				time.Sleep(2 * refreshPause)
 				synctest.Wait()
-				if got := w.offered(); !slices.Equal(got, c.offered) {
-					t.Errorf("offered %q, want %q", got, c.offered)
-				}
-				if got := heldNames(w.status()); !slices.Equal(got, c.held) {
-					t.Errorf("held %q, want %q", got, c.held)
-				}
-				if w.changes != c.changes {
-					t.Errorf("%d changes were reported, want %d", w.changes, c.changes)
-				}
+				testkit.Equal(t, w.offered(), c.offered, "offered")
+				testkit.Equal(t, heldNames(w.status()), c.held, "held")
+				testkit.Equal(t, w.changes, c.changes, "changes were reported")
 			})
 		})
 	}
@@ -106,9 +101,7 @@ func TestPinsOutliveTheProcess(t *testing.T) {
 	if len(tools) != 1 || !tools[0].Asks || tools[0].Tool.Definition().Description != "Adds" {
 		t.Errorf("offered %+v", tools)
 	}
-	if held := heldNames(b.Status()[0]); !slices.Equal(held, []string{"s__add", "s__subtract"}) {
-		t.Errorf("held %q", held)
-	}
+	testkit.Equal(t, heldNames(b.Status()[0]), []string{"s__add", "s__subtract"}, "held")
 	changed.TrustChanges = true
 	start(changed)
 	changed.TrustChanges = false

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestProgressBoard has a consumer that is slower than the reports: the oldest are dropped.
@@ -29,7 +31,7 @@ func TestProgressBoard(t *testing.T) {
 	board.deliver(&mcp.ProgressNotificationParams{ProgressToken: token, Progress: -1})
 	var got []float64
 	for len(reports) > 0 {
-		got = append(got, (<-reports).Progress)
+		got = append(got, (testkit.Take(t, "a report", reports)).Progress)
 	}
 	if diff := cmp.Diff(want, got); diff != "" || len(none) > 0 {
 		t.Errorf("the other call got %d reports, this one\n%s", len(none), diff)

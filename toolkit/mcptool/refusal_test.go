@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -32,9 +33,7 @@ func TestReasons(t *testing.T) {
 		"a long text":           {"", "text/plain", strings.Repeat("é", 5000), strings.Repeat("é", maxReason-1) + "…"},
 	} {
 		header := http.Header{"Www-Authenticate": {c.challenge}, "Content-Type": {c.kind}}
-		if got := readReason(header, []byte(c.body)); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		testkit.Equal(t, readReason(header, []byte(c.body)), c.want, "%s", name)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -314,7 +315,7 @@ func TestCutStream(t *testing.T) {
 		next.ServeHTTP(w, r)
 	}))
 	b := open(t, map[string]Server{"s": {Type: TypeHTTP, URL: h.url, TrustChanges: true}})
-	<-opened
+	testkit.Take(t, "that it is open", opened)
 	steps := 0
 	result := b.router.Call(t.Context(), toolkit.Call{Name: "s__progress"}, func(toolkit.Chunk) {
 		if steps++; steps == 3 {
@@ -331,5 +332,5 @@ func TestCutStream(t *testing.T) {
 	if r := b.call(t, "s__grow", ""); r.Failed() {
 		t.Fatal(r.Error)
 	}
-	<-b.notified
+	testkit.Take(t, "a notice", b.notified)
 }

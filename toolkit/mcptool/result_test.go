@@ -11,9 +11,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -51,9 +51,7 @@ func TestMedia(t *testing.T) {
 	if got.Failed() || got.Model != want {
 		t.Errorf("the model reads %q, error %q", got.Model, got.Error)
 	}
-	if d := cmp.Diff([]string{"t1 ppp", "t1 sound", "t1 blob"}, media.kept); d != "" {
-		t.Errorf("kept (-want +got):\n%s", d)
-	}
+	testkit.Equal(t, media.kept, []string{"t1 ppp", "t1 sound", "t1 blob"}, "kept")
 	wantOutput := `"content":[{"text":"pictures:","type":"text"},` +
 		`{"height":3,"image_id":"i1","mimeType":"image/png","type":"image","url":"/images/i1","width":4},` +
 		`{"mimeType":"image/png","omitted":"it could not be kept","type":"image"},` +

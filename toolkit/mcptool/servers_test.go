@@ -22,6 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -102,7 +103,7 @@ func openWith(t *testing.T, servers map[string]Server, options Options) *bench {
 	must(t, err)
 	run(t, s)
 	for len(notified) > 0 {
-		<-notified // for the first connection
+		testkit.Take(t, "a notice", notified) // for the first connection
 	}
 	b := &bench{Servers: s, log: log, notified: notified, registry: toolkit.NewRegistry()}
 	b.router = toolkit.NewRouter(b.registry, toolkit.RouterConfig{Timeout: 5 * time.Minute}) // the machine may be busy
@@ -122,7 +123,7 @@ func run(t *testing.T, s *Servers) {
 			t.Error(err)
 		}
 	})
-	<-s.Settled()
+	testkit.Take(t, "that all is settled", s.Settled())
 }
 
 func (b *bench) register(t *testing.T) {
@@ -206,9 +207,7 @@ func TestSilentOldServer(t *testing.T) {
 func TestStrictServer(t *testing.T) {
 	t.Parallel()
 	b := open(t, map[string]Server{"s": stdio("strict", nil)})
-	if names := b.names(); !slices.Equal(names, []string{"s__strict"}) {
-		t.Errorf("offered %q, %+v", names, b.Status())
-	}
+	testkit.Equal(t, b.names(), []string{"s__strict"}, "offered, %+v", b.Status())
 }
 
 // TestTalkativeServer has a server that writes to stdout what is not a message.
@@ -249,9 +248,7 @@ func TestProgress(t *testing.T) {
 				want = append(want, toolkit.Chunk{Message: m, Percent: float64(25 * (i + 1)),
 					Data: json.RawMessage(fmt.Sprintf(`{"status":"processing","message":%q,"progress":%d,"total":4}`, m, i+1))})
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
+			testkit.Equal(t, got, want, "got")
 		})
 	}
 }
@@ -281,12 +278,8 @@ func TestChildEnvironment(t *testing.T) {
 	}
 	slices.Sort(keys)
 	keys = slices.DeleteFunc(keys, func(k string) bool { return k == "TMPDIR" || k == "PWD" || k == "GOCOVERDIR" })
-	if diff := cmp.Diff([]string{"HOME", "LANG", roleVariable, "PATH", "TOKEN", markVariable}, keys); diff != "" {
-		t.Error(diff)
-	}
-	if got.StructuredContent.Cwd != directory {
-		t.Errorf("the child runs in %s, want %s", got.StructuredContent.Cwd, directory)
-	}
+	testkit.Equal(t, keys, []string{"HOME", "LANG", roleVariable, "PATH", "TOKEN", markVariable}, "keys")
+	testkit.Equal(t, got.StructuredContent.Cwd, directory, "the child runs")
 }
 
 func TestTimeoutAndCancel(t *testing.T) {
@@ -418,7 +411,7 @@ func TestListChanged(t *testing.T) {
 			if result := b.call(t, "s__grow", ""); result.Failed() {
 				t.Fatal(result.Error)
 			}
-			<-b.notified
+			testkit.Take(t, "a notice", b.notified)
 			b.register(t)
 			if result := b.call(t, "s__grown", ""); result.Model != "new" {
 				t.Errorf("got %+v", result)
@@ -457,9 +450,7 @@ func TestHostileNamesAndDescriptions(t *testing.T) {
 				t.Errorf("%s: got %+v, want %q", name, result, remote)
 			}
 		}
-		if found != 1 {
-			t.Errorf("the tool %q is offered %d times", remote, found)
-		}
+		testkit.Equal(t, found, 1, "the tool %q is offered times", remote)
 	}
 	if _, ok := back["s__big_schema"]; ok {
 		t.Error("a tool with a schema that is too large is offered")
@@ -565,7 +556,7 @@ func testGrandchild(t *testing.T, session string) {
 		_, err := io.ReadAll(reader) // ends with the grandchild
 		ended <- err
 	}()
-	<-s.Settled()
+	testkit.Take(t, "that all is settled", s.Settled())
 	if !s.Status()[0].Connected {
 		t.Errorf("got %+v", s.Status())
 	}
@@ -653,9 +644,7 @@ func TestUselessTools(t *testing.T) {
 	want := []string{"s__either", "s__plain"}
 	b := openWith(t, map[string]Server{"s": stdio("tasks", nil)}, Options{ConnectTimeout: 6 * time.Second})
 	b.log.await(t, `msg="MCP server connected"`, 1)
-	if got := b.names(); !slices.Equal(got, want) {
-		t.Errorf("over stdio: %q", got)
-	}
+	testkit.Equal(t, b.names(), want, "over stdio")
 	b.register(t)
 	if result := b.call(t, "s__plain", ""); !strings.Contains(result.Error, "wants further input") {
 		t.Errorf("a call that needs input: %+v", result)
@@ -675,7 +664,7 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
-	<-notified
+	testkit.Take(t, "a notice", notified)
 	if tools := s.Tools(); len(tools) == 0 || tools[0].Server != "good" {
 		t.Errorf("tools %v", tools)
 	}
@@ -685,6 +674,6 @@ func TestSlowServerHoldsUpNobody(t *testing.T) {
 	default:
 	}
 	cancel()
-	must(t, <-ran)
-	<-s.Settled()
+	must(t, testkit.Take(t, "that it ran", ran))
+	testkit.Take(t, "that all is settled", s.Settled())
 }

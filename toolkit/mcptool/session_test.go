@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -126,9 +127,7 @@ func TestRefusedCall(t *testing.T) {
 			t.Errorf("got %+v", result)
 		}
 	}
-	if begun := f.begun.Load(); begun != 1 {
-		t.Errorf("%d sessions were begun", begun)
-	}
+	testkit.Equal(t, f.begun.Load(), 1, "sessions were begun")
 }
 
 // TestCredentials has servers that refuse those of the configuration, at once or later.

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestLineLog cuts long lines, and counts those that were dropped because they came too fast.
@@ -23,7 +24,5 @@ func TestLineLog(t *testing.T) {
 	l.limiter.SetLimit(rate.Inf)
 	write("again\nand \xff again\nunfinished")
 	want := [][]any{{"line", "with [secret]"}, {"line", strings.Repeat("x", maxLine)}, {"line", "again", "dropped_before", 2}, {"line", "and \ufffd again"}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got, want, "got")
 }

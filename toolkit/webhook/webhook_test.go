@@ -6,24 +6,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestSign has the example of the specification's libraries.
 func TestSign(t *testing.T) {
 	t.Parallel()
 	s, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	header := http.Header{}
 	s.Sign(header, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	for name, want := range map[string]string{
 		"webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek", "webhook-timestamp": "1614265330",
 		"webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
 	} {
-		if got := header.Get(name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, header.Get(name), want, "%s", name)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit/guard"
 )
 
@@ -107,9 +108,7 @@ func TestHostileURLs(t *testing.T) {
 			})
 		}
 	})
-	if n := hits.Load(); n != 0 {
-		t.Errorf("%d connections were made", n)
-	}
+	testkit.Equal(t, hits.Load(), 0, "connections were made")
 	if resolver.asked.Load() == 0 {
 		t.Error("no name was resolved, so none was refused for its address")
 	}
@@ -151,9 +150,7 @@ func TestRedirectsToHostileURLs(t *testing.T) {
 			})
 		}
 	})
-	if n := hits.Load(); n != 0 {
-		t.Errorf("%d connections were made", n)
-	}
+	testkit.Equal(t, hits.Load(), 0, "connections were made")
 }
 
 func TestRebinding(t *testing.T) {
@@ -196,9 +193,7 @@ func TestRebinding(t *testing.T) {
 	if got := get(t, router, at("mixed.test", "/")); got.Body != "public" {
 		t.Errorf("got %q", got.Body)
 	}
-	if n := hits.Load(); n != 0 {
-		t.Errorf("%d connections to 127.0.0.1 were made", n)
-	}
+	testkit.Equal(t, hits.Load(), 0, "connections to 127.0.0.1 were made")
 }
 
 func FuzzParseURL(f *testing.F) {

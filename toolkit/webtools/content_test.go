@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"voicebridge/internal/testkit"
 )
 
 // articlePage is a page with what surrounds an article in practice.
@@ -208,20 +210,20 @@ func TestPageWaitsForItsReader(t *testing.T) {
 	tool.readers <- struct{}{}
 	read := make(chan pageOutput, 1)
 	go func() { read <- tool.readOne(t.Context(), s.URL, false) }()
-	<-came
+	testkit.Take(t, "that it came", came)
 	<-time.After(limit + 100*time.Millisecond) // waits for the real limit, which is short
-	<-tool.readers
-	if page := <-read; page.Error != "" || page.Text != "words" {
+	testkit.Take(t, "a reader", tool.readers)
+	if page := testkit.Take(t, "that it is read", read); page.Error != "" || page.Text != "words" {
 		t.Errorf("got %+v", page)
 	}
 
 	tool.readers <- struct{}{}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { read <- tool.readOne(ctx, s.URL, false) }()
-	<-came
+	testkit.Take(t, "that it came", came)
 	cancel()
 	// The end of the page may not have been read yet.
-	if page := <-read; page.Text != "" || page.Error != "the page arrived, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
+	if page := testkit.Take(t, "that it is read", read); page.Text != "" || page.Error != "the page arrived, but there was no time left to read it" && !strings.Contains(page.Error, "cancel") {
 		t.Errorf("got %+v", page)
 	}
 }

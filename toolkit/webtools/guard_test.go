@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -178,7 +179,7 @@ func TestEndlessBodies(t *testing.T) {
 		if len(result.Model) > maxModelOutput || len(model.Body) < maxModelOutput/2 || !model.Truncated || model.Status != 200 {
 			t.Errorf("%s: the model gets %d bytes, %d of the body", path, len(result.Model), len(model.Body))
 		}
-		if n := <-sent; n >= 1<<30 {
+		if n := testkit.Take(t, "that it is sent", sent); n >= 1<<30 {
 			t.Errorf("%s: all %d bytes were sent", path, n)
 		}
 	}
@@ -282,7 +283,7 @@ func TestSlowServers(t *testing.T) {
 			}
 			select {
 			case <-came:
-				<-gone
+				testkit.Take(t, "that it is gone", gone)
 				seen = true
 			default:
 			}
@@ -320,7 +321,7 @@ func TestSlotsAreWaitedFor(t *testing.T) {
 	router := newRouter(t, c)
 	var wg sync.WaitGroup
 	wg.Go(func() { get(t, router, object{"url": s.URL + "/slow"}) })
-	<-first
+	testkit.Take(t, "the first", first)
 	if result := call(t, router, "http", object{"url": s.URL, "timeout": 50}); result.Error != "127.0.0.1 did not answer in time" {
 		t.Errorf("got %q", result.Error)
 	}

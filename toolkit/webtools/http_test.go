@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"voicebridge/internal/testkit"
 )
 
 func TestHTTPSendsAndReturnsAll(t *testing.T) {
@@ -33,9 +33,7 @@ func TestHTTPSendsAndReturnsAll(t *testing.T) {
 			Body: fmt.Sprintf(`{"method":%q,"body":"hallö","token":"Bearer t","agent":"me","query":"a=1","length":6}`, method),
 		}
 		want.Headers = map[string]string{"content-type": "application/json", "x-many": "a, b", "content-length": fmt.Sprint(len(want.Body))}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", method, diff)
-		}
+		testkit.Equal(t, got, want, "%s", method)
 	}
 	got := get(t, router, object{"url": s.URL})
 	if !strings.Contains(got.Body, `"method":"GET","body":"","token":"","agent":"`+userAgent) {
@@ -193,7 +191,7 @@ func TestCancelAndStop(t *testing.T) {
 			t.Errorf("%s: got %d progress chunks", name, len(seen))
 		}
 		for range calls {
-			<-gone
+			testkit.Take(t, "that it is gone", gone)
 		}
 	}
 }
@@ -213,9 +211,7 @@ func TestConsumerStops(t *testing.T) {
 				}
 				n++
 			}
-			if n != stopAt {
-				t.Errorf("%s: %d chunks, want to stop at %d", tool.Definition().Name, n, stopAt)
-			}
+			testkit.Equal(t, n, stopAt, "%s: chunks, want to stop", tool.Definition().Name)
 		}
 	}
 }
@@ -235,9 +231,7 @@ func TestHTTPTimeout(t *testing.T) {
 		{25 * time.Second, 300000, 25 * time.Second},
 		{25 * time.Second, 1e300, 25 * time.Second},
 	} {
-		if got := (httpTool{timeout: c.limit, usual: defaultHTTPTimeout}).limitFor(c.milliseconds); got != c.want {
-			t.Errorf("%v milliseconds with a limit of %v: got %v, want %v", c.milliseconds, c.limit, got, c.want)
-		}
+		testkit.Equal(t, (httpTool{timeout: c.limit, usual: defaultHTTPTimeout}).limitFor(c.milliseconds), c.want, "%v milliseconds with a limit of %v", c.milliseconds, c.limit)
 	}
 	for limit, want := range map[time.Duration]string{
 		7 * time.Second:  `"default":7000,"description":"Time limit in milliseconds, up to 7000;`,

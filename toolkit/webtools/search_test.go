@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 )
 
@@ -80,20 +81,18 @@ func TestSearchServices(t *testing.T) {
 			if result := call(t, router, "webSearch", object{"query": "bees"}); result.Failed() {
 				t.Fatal(result.Error)
 			}
-			if diff := cmp.Diff(tc.minimal, <-asked, cmp.AllowUnexported(sent{})); diff != "" {
+			if diff := cmp.Diff(tc.minimal, testkit.Take(t, "a request", asked), cmp.AllowUnexported(sent{})); diff != "" {
 				t.Errorf("minimal request (-want +got):\n%s", diff)
 			}
 			result, seen := callWithProgress(t, t.Context(), router, "webSearch", all)
 			if result.Failed() {
 				t.Fatal(result.Error)
 			}
-			if diff := cmp.Diff(tc.all, <-asked, cmp.AllowUnexported(sent{})); diff != "" {
+			if diff := cmp.Diff(tc.all, testkit.Take(t, "a request", asked), cmp.AllowUnexported(sent{})); diff != "" {
 				t.Errorf("full request (-want +got):\n%s", diff)
 			}
 			tc.want.Query, tc.want.Notice = "bees at work", notice
-			if diff := cmp.Diff(tc.want, parse[searchOutput](t, result.Output)); diff != "" {
-				t.Errorf("result (-want +got):\n%s", diff)
-			}
+			testkit.Equal(t, parse[searchOutput](t, result.Output), tc.want, "result")
 			if len(seen) != 2 || seen[0].Percent != 0 || seen[1].Message != "Found 1 results" {
 				t.Errorf("got the progress %+v", seen)
 			}
@@ -135,9 +134,7 @@ func TestSearchServicesThatFail(t *testing.T) {
 		}
 	}
 	result := call(t, newRouter(t, Config{SearXNGURL: "http://127.0.0.1:1"}), "webSearch", object{"query": "bees"})
-	if result.Error != "no connection to SearXNG could be made" {
-		t.Errorf("got %q", result.Error)
-	}
+	testkit.Equal(t, result.Error, "no connection to SearXNG could be made", "result.Error")
 }
 
 // The search service may have a private address, but only for searches.
@@ -149,7 +146,7 @@ func TestSearXNGIsTrustedForSearchesOnly(t *testing.T) {
 	if result := call(t, router, "webSearch", object{"query": "bees"}); result.Failed() || !strings.Contains(string(result.Output), "nothing was found") {
 		t.Errorf("got %v", result)
 	}
-	<-asked
+	testkit.Take(t, "a request", asked)
 	for name, input := range map[string]object{"http": {"url": address}, "webContent": {"urls": []string{address + "/search?q=x"}}} {
 		if result := call(t, router, name, input); !strings.Contains(result.Error, "not a public one") {
 			t.Errorf("%s: got %v", name, result)
@@ -253,9 +250,7 @@ func TestSearchResultsAreBounded(t *testing.T) {
 func TestTimeRange(t *testing.T) {
 	t.Parallel()
 	for days, want := range map[int]string{-5: "day", 1: "day", 2: "week", 7: "week", 8: "month", 31: "month", 32: "year", 366: "year", 367: ""} {
-		if got := timeRange(fixed.AddDate(0, 0, -days), fixed); got != want {
-			t.Errorf("%d days: got %q, want %q", days, got, want)
-		}
+		testkit.Equal(t, timeRange(fixed.AddDate(0, 0, -days), fixed), want, "%d days", days)
 	}
 	if timeRange(time.Time{}, fixed) != "" {
 		t.Error("an open start gives a range")
@@ -283,9 +278,7 @@ func TestFirstConfiguredProvider(t *testing.T) {
 	t.Parallel()
 	c := Config{SearXNGURL: "http://x", BraveKey: "k"}
 	for _, want := range []string{ProviderSearXNG, ProviderBrave, ""} {
-		if got := c.provider(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		testkit.Equal(t, c.provider(), want, "c.provider()")
 		switch want {
 		case ProviderSearXNG:
 			c.SearXNGURL = ""

@@ -17,6 +17,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/persistencetest"
@@ -48,9 +49,7 @@ func TestRateLimitForgets(t *testing.T) {
 	c := &clock{t: time.Unix(1, 0)}
 	l := NewRateLimit(1, c.now)
 	for i := range maxAddresses + 10 {
-		if err := l.Take(fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, l.Take(fmt.Sprint(i)))
 	}
 	if n := len(l.all); n > maxAddresses {
 		t.Errorf("%d addresses are kept", n)
@@ -66,9 +65,7 @@ func TestExpiredSecretsMakeRoom(t *testing.T) {
 	t.Parallel()
 	c := &clock{t: time.Unix(1_000_000, 0)}
 	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &Secrets{m, 2}
 	for i, want := range []bool{true, true, false, true} {
 		if i == 3 {
@@ -89,9 +86,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	log := slog.New(slog.NewJSONHandler(&out, nil))
 	log.Info("m", "secret", hidden.inner.Token, "struct", hidden, "auth", Auth{JWTSecret: hidden.inner.Token})
 	encoded, err := json.Marshal(hidden.inner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&out, verb+" "+verb, hidden, hidden.inner.Token)
 	}
@@ -167,9 +162,7 @@ func TestKeysOfAnEndpointThatHangs(t *testing.T) {
 		waited()
 		time.Sleep(keysStale + time.Second)
 		for i, want := range []time.Duration{keysTimeout, 0, 0} {
-			if got := waited(); got != want {
-				t.Errorf("token %d waited %v, want %v", i, got, want)
-			}
+			testkit.Equal(t, waited(), want, "token %d waited", i)
 		}
 		time.Sleep(2 * keysTimeout) // for the last fetch
 	})
@@ -192,16 +185,10 @@ func TestNameIn(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[any]string{"Anna Berg": "Anna Berg", " Anna ": "Anna", "a\nb": "", strings.Repeat("x", 81): "", 7: "", nil: ""} {
 		token, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.MapClaims{"sub": "x", "name": name}).SignedString([]byte("key"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := nameIn(token); got != want {
-			t.Errorf("nameIn(%v) = %q, want %q", name, got, want)
-		}
+		testkit.Must(t, err)
+		testkit.Equal(t, nameIn(token), want, "nameIn(%v)", name)
 	}
-	if got := nameIn("alice-token-of-tests"); got != "" {
-		t.Errorf("a static token has the name %q", got)
-	}
+	testkit.Equal(t, nameIn("alice-token-of-tests"), "", "a static token has the name")
 }
 
 // shared is what all instances count together.
@@ -333,21 +320,15 @@ func TestHasOpened(t *testing.T) {
 	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission
 	c := &clock{t: time.Now()}
 	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), store, c.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	secrets := &Secrets{m, 10}
 	secret, other := &ClientSecret{Owner: "alice", Thread: "t", id: "one"}, &ClientSecret{Owner: "alice", Thread: "t", id: "two"}
-	if err := store.SaveToken(t.Context(), admission.Token{ID: "one", Kind: kindSecret, Owner: "alice", Data: "{}", CreatedAt: c.now(), ExpiresAt: c.now().Add(time.Hour)}, 10); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, store.SaveToken(t.Context(), admission.Token{ID: "one", Kind: kindSecret, Owner: "alice", Data: "{}", CreatedAt: c.now(), ExpiresAt: c.now().Add(time.Hour)}, 10))
 	for i, want := range []bool{false, true} {
 		if got, err := secrets.HasOpened(t.Context(), secret); err != nil || got != want {
 			t.Errorf("after %d calls: %v, %v", i, got, err)
 		}
-		if err := secrets.Opened(t.Context(), secret, fmt.Sprint("call-", i)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, secrets.Opened(t.Context(), secret, fmt.Sprint("call-", i)))
 	}
 	if got, err := secrets.HasOpened(t.Context(), other); err != nil || got {
 		t.Errorf("another one: %v, %v", got, err)

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestPrefix(t *testing.T) {
@@ -32,8 +34,6 @@ func TestPrefix(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/v1/realtime/calls", nil)
 		r.RemoteAddr = tt.remote
 		r.Header.Set("X-Forwarded-Prefix", tt.header)
-		if got := Prefix(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}); got != tt.want {
-			t.Errorf("%s said by %s: %q, want %q", tt.header, tt.remote, got, tt.want)
-		}
+		testkit.Equal(t, Prefix(r, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}), tt.want, "%s said by %s", tt.header, tt.remote)
 	}
 }

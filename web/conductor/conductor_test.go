@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/simulator"
 	"voicebridge/persistence"
@@ -61,9 +61,7 @@ func coordinator(t *testing.T) (*chat.Door, *calls, thread.Key) {
 	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
 	writer, _ := chattest.Writer(t, db)
 	c, err := chat.New(chat.Config{Store: db, Writer: writer, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	persistencetest.Start(t, c.Run)
 	live := &calls{}
 	return chat.NewDoor(c, live), live, persistencetest.NewThread(t, db, "alice", "")
@@ -96,16 +94,12 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 	defer cancel()
 	dial := func(path string) *websocket.Conn {
 		conn, _, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(server.URL, "http")+path, nil) //nolint:bodyclose // of a socket
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return conn
 	}
 
 	begun, err := texts.Turn(ctx, chat.TurnRequest{Key: key, Text: "hi"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	gone := dial("/lost")
 	_ = gone.CloseNow()
 	first := d.app(key, key.Thread, Tools{}, connection{socket: socket.New(gone, socket.DefaultTiming(), "")})
@@ -128,15 +122,11 @@ func TestAppIsLostBeforeTheLastPartial(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(data, &e)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		types = append(types, e.Type)
 	}
 	want := []string{typePartial, typeFinal, typeToolCall, typeToolCall, typeToolCall, typeToolCall}
-	if diff := cmp.Diff(want, types); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, types, want, "sent")
 	if err := second.Close(websocket.StatusNormalClosure, ""); err != nil {
 		t.Error(err)
 	}
@@ -151,9 +141,7 @@ func TestTurnsAreAdmitted(t *testing.T) {
 	d := New(Config{
 		Chat: texts, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Admit: func(_ context.Context, owner string) error {
-			if owner != key.Owner {
-				t.Errorf("a turn of %q was counted", owner)
-			}
+			testkit.Equal(t, owner, key.Owner, "a turn of was counted")
 			return refuse
 		},
 		Explain: func(err error) *problem.Error { return problem.BadRequest("failed", "", err.Error()) },
@@ -212,9 +200,7 @@ func TestLastPartial(t *testing.T) {
 		ended := newTurn(nil)
 		ended.grown = grown
 		a.conclude(ended, chat.Result{Text: "Yes.", Finish: chat.FinishStop})
-		if got := ended.facts[0].Type; got != want {
-			t.Errorf("grown %v: the end begins with %s, want %s", grown, got, want)
-		}
+		testkit.Equal(t, ended.facts[0].Type, want, "grown %v: the end begins", grown)
 	}
 }
 
@@ -241,9 +227,7 @@ func piped(t *testing.T) (k *socket.Socket, all <-chan string) {
 		r.Header.Set(name, value)
 	}
 	conn, err := websocket.Accept(hijacker{httptest.NewRecorder(), server}, r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	read := make(chan string, 1)
 	go func() {
 		sent, _ := io.ReadAll(client) // the end of the pipe

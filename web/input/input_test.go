@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/labstack/echo/v4"
+
+	"voicebridge/internal/testkit"
 )
 
 // requestOf is a request with a body and a query.
@@ -33,9 +35,7 @@ func TestInt(t *testing.T) {
 		if err != nil && status(err) == http.StatusBadRequest {
 			got = -1
 		}
-		if got != want {
-			t.Errorf("%q: %d, %v, want %d", query, got, err, want)
-		}
+		testkit.Equal(t, got, want, "%q: %v", query, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/web/problem"
 )
 
@@ -44,9 +45,7 @@ func TestHostileShapes(t *testing.T) {
 		"deep, and never ends": {`{"x":` + strings.Repeat("[", 1<<20), 400},
 	} {
 		for _, decoded := range []error{Object([]byte(c.body), new(any)), Part("message", []byte(c.body), new(any))} {
-			if got := status(decoded); got != c.want {
-				t.Errorf("%s: %d (%v), want %d", name, got, decoded, c.want)
-			}
+			testkit.Equal(t, status(decoded), c.want, "%s: (%v)", name, decoded)
 		}
 	}
 }
@@ -75,9 +74,7 @@ func TestBodiesWaitForMemory(t *testing.T) {
 	}
 	Release(c)
 	Release(c)
-	if given != taken {
-		t.Errorf("took %d, gave back %d", taken, given)
-	}
+	testkit.Equal(t, given, taken, "took, gave back")
 	if _, err := request(body, -1, some); err != nil || taken != given+MaxBody {
 		t.Errorf("of unknown length: took %d, %v", taken-given, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/web/uistream"
 )
@@ -90,9 +91,7 @@ func TestEnds(t *testing.T) {
 				}, func() {}); err != nil {
 					t.Error(err)
 				}
-				if got := out.Body.String(); got != want+"\n\ndata: [DONE]\n\n" {
-					t.Errorf("in states %v: the stream is\n%s\nwant\n%s", states, got, want)
-				}
+				testkit.Equal(t, out.Body.String(), want+"\n\ndata: [DONE]\n\n", "in states %v: the stream is want %s", states, want)
 			}
 		})
 	}
@@ -180,9 +179,7 @@ func TestGoOn(t *testing.T) {
 						got = append(got, cmp.Or(chunk.ToolCallID, chunk.Type))
 					}
 				}
-				if text := strings.Join(got, " "); text != c.want {
-					t.Errorf("the stream is %s, want %s", text, c.want)
-				}
+				testkit.Equal(t, strings.Join(got, " "), c.want, "the stream")
 			})
 		})
 	}

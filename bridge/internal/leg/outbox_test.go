@@ -10,9 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge/internal/task"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 )
 
@@ -81,9 +80,7 @@ func TestOutboxDropsDraftsNeverFacts(t *testing.T) {
 		close(leg.tokens)
 		<-done
 		got := slices.DeleteFunc(slices.Clone(leg.got), func(s string) bool { return strings.HasPrefix(s, "draft") })
-		if diff := cmp.Diff(facts, got); diff != "" {
-			t.Errorf("facts (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, got, facts, "facts")
 		if drafts := len(leg.got) - len(got); drafts+dropped != 10 || dropped < 5 {
 			t.Errorf("%d drafts sent, %d counted as dropped", drafts, dropped)
 		}
@@ -98,9 +95,7 @@ func TestOutboxLimits(t *testing.T) {
 	for o.push(fact, false) {
 		n++
 	}
-	if n != maxFacts>>20 {
-		t.Errorf("%d MiB of facts are kept", n)
-	}
+	testkit.Equal(t, n, maxFacts>>20, "MiB of facts are kept")
 
 	leg := &slowLeg{tokens: make(chan struct{}, 3), limit: 4}
 	small := newOutbox("browser", quiet(), func(int) {})
@@ -110,9 +105,7 @@ func TestOutboxLimits(t *testing.T) {
 	}
 	small.close()
 	small.run(t.Context(), leg)
-	if diff := cmp.Diff([]string{"fits", "last"}, leg.got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, leg.got, []string{"fits", "last"}, "leg.got")
 }
 
 // TestOutboxEndsWithItsLeg runs in bubbles, where a run that never ends fails at once.
@@ -160,9 +153,7 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 		leg.tokens <- struct{}{}
 		synctest.Wait()
 		o.push([]byte("2"), true)
-		if diff := cmp.Diff([]string{"1", "2"}, leg.got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, leg.got, []string{"1", "2"}, "leg.got")
 		leg.quick = false
 		o.push([]byte("3"), false)
 		synctest.Wait() // it is being sent
@@ -171,9 +162,7 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 		close(leg.tokens)
 		synctest.Wait()
 		o.push([]byte("5"), false)
-		if diff := cmp.Diff([]string{"1", "2", "3", "4", "5"}, leg.got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, leg.got, []string{"1", "2", "3", "4", "5"}, "leg.got")
 		cancel()
 		<-done
 		o.push([]byte("6"), false)

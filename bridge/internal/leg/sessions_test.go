@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"voicebridge/bridge/internal/session"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime/media"
 	"voicebridge/thread"
@@ -140,11 +141,11 @@ func TestDialFailsLate(t *testing.T) {
 	}, d)
 	s.Begin(d.newSession(1, first))
 	s.Dial(session.Dial{Gen: 2})
-	in := s.Add(<-s.Dialed)
+	in := s.Add(testkit.Take(t, "a session that is dialled", s.Dialed))
 	if _, failed := in[0].(session.UpstreamDialFailed); len(in) != 1 || !failed {
 		t.Errorf("the call gets %v", in)
 	}
-	if rec := <-ended; rec.UpstreamID != "rtc_2" || rec.EndedAt == nil || rec.HungUpAt != nil {
+	if rec := testkit.Take(t, "the end", ended); rec.UpstreamID != "rtc_2" || rec.EndedAt == nil || rec.HungUpAt != nil {
 		t.Errorf("record %+v", rec)
 	}
 	s.EndAll(session.EndHangup)

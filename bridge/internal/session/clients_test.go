@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 )
@@ -42,9 +43,7 @@ func TestEarlyEvents(t *testing.T) {
 	for range 66 {
 		c.play(`br {"type":"response.create","event_id":"b1"}`)
 	}
-	if n := strings.Count(c.out.String(), "too_many_events"); n != 2 {
-		t.Errorf("%d events were refused", n)
-	}
+	testkit.Equal(t, strings.Count(c.out.String(), "too_many_events"), 2, "events were refused")
 }
 
 // TestLargeResponse asks for a response with more than any upstream needs, which might end its session.
@@ -108,9 +107,7 @@ func TestTextSentBothWays(t *testing.T) {
 			}
 		}
 		out := s.out.String()
-		if n := strings.Count(out, `"type":"conversation.item.create"`); n != 1 {
-			t.Errorf("%s: said %d times:\n%s", c.name, n, out)
-		}
+		testkit.Equal(t, strings.Count(out, `"type":"conversation.item.create"`), 1, "%s: said times: %s", c.name, out)
 	}
 }
 
@@ -119,9 +116,7 @@ func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	c := newScripted(t, "")
 	c.reduce(BrowserTooLarge{Gen: 0, Size: 70000})
-	if out := c.out.String(); out != "" {
-		t.Errorf("an earlier browser: %s", out)
-	}
+	testkit.Equal(t, c.out.String(), "", "an earlier browser")
 	c.reduce(BrowserTooLarge{Gen: 1, Size: 70000})
 	if out := c.out.String(); !strings.Contains(out, `"code":"event_too_large"`) || !strings.Contains(out, "70000 bytes") {
 		t.Errorf("told: %s", out)
@@ -162,9 +157,7 @@ func TestSpokenMetadata(t *testing.T) {
 	c.play(`up {"type":"conversation.item.added","previous_item_id":"i2","item":{"id":"i3","type":"message","role":"user","content":[{"type":"input_text","text":"Hi"}]}}`)
 	for id, want := range map[string]string{"i1": "voice model-1 marin", "i2": "voice model-1 marin", "i3": "text  "} {
 		m := c.s.transcript.items[id].message.meta
-		if got := string(m.Source) + " " + m.Model + " " + m.Voice; got != want {
-			t.Errorf("%s: %q, want %q", id, got, want)
-		}
+		testkit.Equal(t, string(m.Source)+" "+m.Model+" "+m.Voice, want, "%s", id)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 )
 
@@ -23,9 +24,7 @@ func FuzzReduce(f *testing.F) {
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		f.Add([]byte(section(txtar.Parse(data), "call")))
 	}
 	f.Fuzz(func(t *testing.T, script []byte) {

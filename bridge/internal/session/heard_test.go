@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestHeardText estimates what was heard of an answer in many scripts, spoken as fast as people speak them (in characters per
@@ -77,9 +79,7 @@ func TestHeardText(t *testing.T) {
 func TestLetters(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../../../web/ui/test/fixtures/letters.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var texts []struct {
 		Text    string
 		Letters float64

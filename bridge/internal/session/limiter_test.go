@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
 
@@ -46,9 +47,7 @@ func TestBudget(t *testing.T) {
 			for ; n < 20 && !c.s.Ending(); n++ {
 				c.answers(fmt.Sprintf("r%d", n))
 			}
-			if n != tt.answers {
-				t.Errorf("%d answers, want %d", n, tt.answers)
-			}
+			testkit.Equal(t, n, tt.answers, "answers")
 			c.pass("10s")
 			out := c.out.String()
 			warnings := strings.Count(out, "bridge.budget.warning")
@@ -129,12 +128,8 @@ func TestToolRounds(t *testing.T) {
 			c.play(fmt.Sprintf(`up {"type":"response.output_item.done","response_id":"r%[1]d","item":{"id":"i%[1]d","type":"function_call","status":"completed","call_id":"c%[1]d","name":"create_bar_chart","arguments":"{}"}}`, n))
 			c.play(fmt.Sprintf(`up {"type":"response.done","response":{"id":"r%d","status":"completed"}}`, n))
 			c.play(fmt.Sprintf(`tool c%d {}`, n))
-			if got := strings.Count(c.out.String(), `"tool_choice":"none"`); got != want.inWords[n] {
-				t.Errorf("%d requests without tools after round %d, want %d", got, n+1, want.inWords[n])
-			}
-			if got := strings.Count(c.out.String(), `"type":"response.create"`); got != want.asked[n] {
-				t.Errorf("%d requests after round %d, want %d", got, n+1, want.asked[n])
-			}
+			testkit.Equal(t, strings.Count(c.out.String(), `"tool_choice":"none"`), want.inWords[n], "requests without tools after round %d", n+1)
+			testkit.Equal(t, strings.Count(c.out.String(), `"type":"response.create"`), want.asked[n], "requests after round %d", n+1)
 		}
 	}
 }
@@ -157,9 +152,7 @@ func TestToolRoundsBeginAnew(t *testing.T) {
 			c.play(fmt.Sprintf(`tool c%d {}`, n))
 			c.pass("2s")
 		}
-		if got := strings.Count(c.out.String(), `"tool_choice":"none"`); got != 1 {
-			t.Errorf("%s: %d requests without tools, want 1:\n%s", told, got, c.out.String())
-		}
+		testkit.Equal(t, strings.Count(c.out.String(), `"tool_choice":"none"`), 1, "%s: requests without tools: %s", told, c.out.String())
 	}
 }
 
@@ -174,18 +167,14 @@ func TestBudgetOfTheDayIsShared(t *testing.T) {
 	}
 	c.answers("r1") // 2.25
 	spent("2026-01-01", 2)
-	if got := c.s.limiter.day.total(c.s.limiter.spent); got != 2.25 {
-		t.Errorf("%v spent before the response is saved", got)
-	}
+	testkit.Equal(t, c.s.limiter.day.total(c.s.limiter.spent), 2.25, "spent before the response is saved")
 	spent("2026-01-01", 8)
 	if out := c.out.String(); !strings.Contains(out, `"scope":"owner_day","spent_usd":8`) {
 		t.Errorf("no warning:\n%s", out)
 	}
 	spent("2026-01-02", 0.5)
 	c.answers("r2")
-	if got := c.s.limiter.day.total(c.s.limiter.spent); got != 0.5 {
-		t.Errorf("%v spent on the next day", got)
-	}
+	testkit.Equal(t, c.s.limiter.day.total(c.s.limiter.spent), 0.5, "spent on the next day")
 	spent("2026-01-02", 9)
 	spent("2026-01-02", 10)
 	if warnings := strings.Count(c.out.String(), "bridge.budget.warning"); !c.s.Ending() || warnings != 2 {

@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
 	"voicebridge/realtime"
@@ -73,9 +74,7 @@ func TestCalls(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			archive, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for i := range archive.Files {
 				if archive.Files[i].Name != "call" {
 					continue
@@ -89,9 +88,7 @@ func TestCalls(t *testing.T) {
 				}
 			}
 			if *rewrite {
-				if err := os.WriteFile(file, txtar.Format(archive), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(file, txtar.Format(archive), 0o600))
 			}
 		})
 	}
@@ -193,13 +190,9 @@ func newTestState(t testing.TB, f Config) *State {
 	t.Helper()
 	registry := toolkit.NewRegistry()
 	for _, tool := range charts.Tools()[:2] {
-		if err := registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
-	if err := registry.Add(toolkit.Entry{Tool: cancelTool{}, Executor: toolkit.ExecutorApp}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, registry.Add(toolkit.Entry{Tool: cancelTool{}, Executor: toolkit.ExecutorApp}))
 	f.Approve = toolkit.MustNames("create_line_chart", "paint")
 	f.CallID, f.Key = "call-1", thread.Key{Owner: "ada", Thread: "thread-1"}
 	f.Session = Defaults{Model: "model-1", Voice: "marin", TranscriptionModel: "words-1", Instructions: "SECRET"}
@@ -250,9 +243,7 @@ func (c *scripted) play(line string) {
 			c.reduce(UpstreamDialFailed{Gen: gen, Fatal: rest == "fatal", Err: &realtime.APIError{Status: 503}, Refusal: realtime.Error{Type: "upstream_error", Code: "refused", Message: "No."}})
 		case strings.HasPrefix(rest, "refused for "):
 			wait, err := time.ParseDuration(strings.TrimPrefix(rest, "refused for "))
-			if err != nil {
-				c.t.Fatal(err)
-			}
+			testkit.Must(c.t, err)
 			c.reduce(UpstreamDialFailed{Gen: gen, RetryAfter: wait, Err: errors.New("429")})
 		default:
 			c.reduce(UpstreamEvent{Gen: gen, Data: []byte(rest)})
@@ -309,9 +300,7 @@ func (c *scripted) play(line string) {
 	case verb == "inner":
 		id, data, _ := strings.Cut(rest, " ")
 		var in toolkit.Inner
-		if err := json.Unmarshal([]byte(data), &in); err != nil {
-			c.t.Fatal(err)
-		}
+		testkit.Must(c.t, json.Unmarshal([]byte(data), &in))
 		c.reduce(ToolProgress{CallID: id, Chunk: toolkit.Chunk{Message: "It works.", Inner: &in}})
 	case verb == "tools":
 		var entries []toolkit.Entry
@@ -348,9 +337,7 @@ var states = map[string]Connection{"connected": Connected, "closed": Closed, "fa
 // pass lets time pass and wakes the state when it asked for it.
 func (c *scripted) pass(text string) {
 	d, err := time.ParseDuration(text)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	testkit.Must(c.t, err)
 	end := c.now.Add(d)
 	for range 1000 {
 		at := c.s.Deadline()

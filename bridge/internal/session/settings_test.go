@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit/clienttool"
 )
 
@@ -37,9 +38,7 @@ func TestManyClientTools(t *testing.T) {
 			for _, d := range c.s.settings.client.declared.all() {
 				got = append(got, d.Name)
 			}
-			if !slices.Equal(got, kept) {
-				t.Errorf("the call has %q, want %q", got, kept)
-			}
+			testkit.Equal(t, got, kept, "the call")
 			out := c.out.String()
 			told := fmt.Sprintf("%d client tools are left out (%s)", len(tt.left), strings.Join(tt.left, ", "))
 			if n := strings.Count(out, `"code":"too_many_tools","event_id":"b1"`); n != min(len(tt.left), 1) || n > 0 && !strings.Contains(out, told) {
@@ -75,9 +74,7 @@ func TestSessionAsKept(t *testing.T) {
 		`"tools":[{"type":"function","name":"theirs"},{"type":"function","name":"mine"}]}}`)
 	const want = `{"session":{"audio":{"output":{"voice":"marin"}},"tools":[{"type":"function","name":"mine"}],"type":"realtime"},` +
 		`"type":"session.updated"}`
-	if got := string(c.s.view.updated); got != want {
-		t.Errorf("kept %s", got)
-	}
+	testkit.Equal(t, string(c.s.view.updated), want, "kept")
 	if got := string(c.s.view.redactedFor(c.s.view.updated, 1)); strings.Contains(got, "mine") {
 		t.Errorf("a sideband sees %s", got)
 	}

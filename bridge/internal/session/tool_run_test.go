@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 )
@@ -81,9 +82,7 @@ func TestNamesThatBeginWithADigit(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
 	}
-	if n := strings.Count(out, toolkit.ModelName(own)); n != 1 {
-		t.Errorf("the model's name is told %d times in\n%s", n, out)
-	}
+	testkit.Equal(t, strings.Count(out, toolkit.ModelName(own)), 1, "the model's name is told times in %s", out)
 }
 
 // TestShownOnce has images of a tool's result: the model is shown them once, and not at all if they are too large for it.
@@ -231,9 +230,7 @@ func TestManyCalls(t *testing.T) {
 				if name == "at once" && strings.HasPrefix(what, "response") {
 					continue // it is over
 				}
-				if n := strings.Count(out, what); n != want {
-					t.Errorf("%d × %q, want %d", n, what, want)
-				}
+				testkit.Equal(t, strings.Count(out, what), want, "× %q", what)
 			}
 		})
 	}

@@ -15,6 +15,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
@@ -124,9 +125,7 @@ func TestStream(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, err := exchange(t, &http.Client{Transport: answers{body: tt.body, err: tt.err}}, "http://host/", tt.form)
-			if got != tt.want {
-				t.Errorf("the events are %.200q, want %.200q", got, tt.want)
-			}
+			testkit.Equal(t, got, tt.want, "the events")
 			if failure := fmt.Sprint(err.Err); !strings.Contains(failure, cmp.Or(tt.failure, "EOF")) || tt.failure == "" && failure != "EOF" {
 				t.Errorf("the error has %s, want %q", failure, tt.failure)
 			}
@@ -227,9 +226,7 @@ func TestParseProblem(t *testing.T) {
 	} {
 		got := wire.ParseProblem([]byte(body))
 		got.Texts = "" // TestKindsOfWords looks at these
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("ParseProblem(%s) (-want +got):\n%s", body, diff)
-		}
+		testkit.Equal(t, gocmp.Diff(want, got), "", "ParseProblem(%s)", body)
 	}
 }
 
@@ -291,16 +288,12 @@ func TestArguments(t *testing.T) {
 		"": `{}`, " \n": `{}`, `{}`: `{}`, ` {"b":1, "a":2} `: `{"b":1, "a":2}`,
 		`{"a":`: `{"arguments":"{\"a\":"}`, `[1]`: `{"arguments":"[1]"}`, `null`: `{"arguments":"null"}`, `x`: `{"arguments":"x"}`,
 	} {
-		if got := string(wire.Object(text)); got != want {
-			t.Errorf("Object(%q) = %s, want %s", text, got, want)
-		}
+		testkit.Equal(t, string(wire.Object(text)), want, "Object(%q)", text)
 	}
 	for text, want := range map[string]string{
 		"": "{}", "\t": "{}", "null": "{}", `""`: "{}", "x": "x", ` {} `: ` {} `, `"{\"a\":1}"`: `{"a":1}`, `"\"{}\""`: "{}", `[1]`: `[1]`, `"{`: `"{`,
 	} {
-		if got := wire.Arguments(text); got != want {
-			t.Errorf("Arguments(%q) = %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, wire.Arguments(text), want, "Arguments(%q)", text)
 	}
 }
 
@@ -313,9 +306,7 @@ func TestSchema(t *testing.T) {
 		`{"type":"object", "properties":null}`: `{"properties":{},"type":"object"}`,
 		`{"required":["a"],"properties":{"a":{}}}`: `{"properties":{"a":{}},"required":["a"],"type":"object"}`,
 	} {
-		if got := string(wire.Schema(json.RawMessage(parameters))); got != want {
-			t.Errorf("Schema(%s) = %s, want %s", parameters, got, want)
-		}
+		testkit.Equal(t, string(wire.Schema(json.RawMessage(parameters))), want, "Schema(%s)", parameters)
 	}
 }
 

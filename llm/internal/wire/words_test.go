@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/llm/internal/wire"
 )
@@ -65,9 +66,7 @@ func TestKindsOfWords(t *testing.T) {
 		{403, "Your credentials do not allow this model", llm.KindAuth},
 	} {
 		quoted, err := json.Marshal(c.words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, body := range []string{
 			`{"error":{"message":` + string(quoted) + `,"code":"x"}}`, `{"object":"error","message":` + string(quoted) + `}`,
 			`[{"error":{"errors":[{"reason":` + string(quoted) + `}]}}]`,

@@ -5,18 +5,16 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestFileIsUpToDate(t *testing.T) {
 	t.Parallel()
 	want, err := generate("../pgdb/querier.go", "../sqlitedb/querier.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, err := os.ReadFile("../../sqlite_queries.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !bytes.Equal(got, want) {
 		t.Error("persistence/sqlite_queries.go is stale: run go generate ./persistence")
 	}
@@ -42,9 +40,7 @@ func TestRefuses(t *testing.T) {
 				if methods[1] == "" {
 					methods[1] = methods[0]
 				}
-				if err := os.WriteFile(path, []byte("package pgdb\n"+methods[i]), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(path, []byte("package pgdb\n"+methods[i]), 0o600))
 			}
 			if code, err := generate(paths[0], paths[1]); err == nil {
 				t.Errorf("generate() = %s", code)

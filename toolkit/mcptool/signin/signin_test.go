@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit/guard"
 	"voicebridge/toolkit/mcptool/signin/signintest"
 )
@@ -138,9 +139,7 @@ func TestSignIn(t *testing.T) {
 		t.Errorf("ann is %s, bob is %s", ann, bob)
 	}
 	s.wantNeeded("carol")
-	if n := s.Count("register"); n != 1 {
-		t.Errorf("registered %d times", n)
-	}
+	testkit.Equal(t, s.Count("register"), 1, "registered times")
 	// Nothing of it can be read, in the database or in the log.
 	var kept strings.Builder
 	kept.WriteString(strings.Join(s.store.All(), "\n") + s.log.String())
@@ -446,18 +445,14 @@ func TestWiderSignIn(t *testing.T) {
 	}
 	before := scopes()
 	widen(true, "mail:send") // who has no grant has to sign in anyway
-	if got := scopes(); got != before {
-		t.Errorf("asks for %q", got)
-	}
+	testkit.Equal(t, scopes(), before, "asks")
 	s.signIn("ann")
 	token, err := s.desk.Token(t.Context(), "ann", s.server, "")
 	must(t, err)
 	widen(true, "mail:send", "mail:send", "mail:read")
 	widen(true, "mail:delete")
 	want := strings.TrimSpace(before + " mail:send mail:read mail:delete")
-	if got := scopes(); got != want {
-		t.Errorf("asks for %q, want %q", got, want)
-	}
+	testkit.Equal(t, scopes(), want, "asks")
 	// What was granted is still good, and a renewal keeps what it lacks.
 	if again, err := s.desk.Token(t.Context(), "ann", s.server, ""); err != nil || again != token {
 		t.Errorf("got %v", err)
@@ -467,9 +462,7 @@ func TestWiderSignIn(t *testing.T) {
 		t.Errorf("after a renewal it asks for %q", scopes())
 	}
 	s.signIn("ann")
-	if got := scopes(); got != want {
-		t.Errorf("after the wider sign-in it asks for %q", got)
-	}
+	testkit.Equal(t, scopes(), want, "after the wider sign-in it asks")
 	// Where the operator says what to ask for, that is all.
 	s.server.Scopes = []string{"mail:read"}
 	widen(false, "mail:admin")

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"voicebridge/internal/testkit"
 )
 
 const deploy = "../../../../deploy/"
@@ -63,9 +65,7 @@ func TestCompose(t *testing.T) {
 		t.Errorf("settings %+v", cfg)
 	}
 	// Otherwise other settings in .env have no effect. The longer form is unknown to Docker Compose before 2.24 and to podman-compose.
-	if files := fmt.Sprint(service["env_file"]); files != ".env" {
-		t.Errorf("it reads %s", files)
-	}
+	testkit.Equal(t, fmt.Sprint(service["env_file"]), ".env", "it reads")
 	networks, _ := at(doc, "networks", "default", "ipam")["config"].([]any)
 	if subnet, _ := networks[0].(map[string]any)["subnet"].(string); !strings.HasPrefix(subnet, "10.") || fmt.Sprint(cfg.TrustedProxies) != "["+subnet+"]" {
 		t.Errorf("the proxy is in %s, and trusted are %v", subnet, cfg.TrustedProxies)

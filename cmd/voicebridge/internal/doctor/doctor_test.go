@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/simulator"
 )
 
@@ -47,7 +48,7 @@ func TestListedUpstreams(t *testing.T) {
 		}
 	}
 	stop()
-	must(t, <-ended)
+	must(t, testkit.Take(t, "the end", ended))
 }
 
 func TestIsPublic(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 )
 
 func listenUDP(t *testing.T) *net.UDPConn {
@@ -42,7 +43,7 @@ func TestArrives(t *testing.T) {
 	if err := arrives(ctx, conn, other.LocalAddr().String()); !errors.Is(err, seen) {
 		t.Errorf("arrives() = %v", err)
 	}
-	<-done
+	testkit.Take(t, "the end", done)
 	if err := arrives(t.Context(), conn, "127.0.0.1"); err == nil {
 		t.Error("arrives() accepts an address without a port")
 	}

@@ -18,8 +18,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
+
+	"voicebridge/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write the pages anew")
@@ -34,18 +35,12 @@ func TestReference(t *testing.T) {
 	} {
 		path := filepath.Join(root, name)
 		if *update {
-			if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(page), 0o644))
 			continue
 		}
 		have, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(have), page); diff != "" {
-			t.Errorf("%s is stale, run make gen (-have +want):\n%s", name, diff)
-		}
+		testkit.Must(t, err)
+		testkit.Equal(t, page, string(have), "%s is stale, run make gen", name)
 	}
 }
 
@@ -62,9 +57,7 @@ func structs(t *testing.T, pattern string) map[string]declared {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, d := range parsed.Decls {
 			group, ok := d.(*ast.GenDecl)
 			if !ok || group.Tok != token.TYPE {
@@ -189,15 +182,11 @@ type constant struct{ value, comment string }
 func constants(t *testing.T, pattern, kind string) []constant {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out []constant
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != 1 {
@@ -220,13 +209,9 @@ func constants(t *testing.T, pattern, kind string) []constant {
 func api(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "web/openapi.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var doc map[string]any
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(raw, &doc))
 	var b strings.Builder
 	b.WriteString(`# HTTP API
 

@@ -17,6 +17,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestReceiver sends a trace to an OTLP receiver that speaks HTTP.
@@ -45,7 +47,7 @@ func TestReceiver(t *testing.T) {
 	if err := traces.Close(t.Context()); err != nil { // which sends
 		t.Fatal(err)
 	}
-	request := <-requests
+	request := testkit.Take(t, "requests", requests)
 	text := request.String()
 	for _, want := range []string{`"voicebridge"`, `"v9"`, `"i7"`, `name:"call set-up"`} {
 		if !strings.Contains(strings.ReplaceAll(text, "  ", " "), want) {

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence/records"
 	"voicebridge/thread"
 )
@@ -42,18 +41,14 @@ func TestSetUpTrace(t *testing.T) {
 		c.SetUp(setUp)
 		got := spans.GetSpans()
 		if !want.sent {
-			if len(got) != 0 {
-				t.Errorf("%q: %d spans are sent", parent, len(got))
-			}
+			testkit.Equal(t, len(got), 0, "%q: spans are sent", parent)
 			continue
 		}
 		var drawn []string
 		for _, s := range got {
 			drawn = append(drawn, s.Name+" "+s.StartTime.Sub(begun).String()+" "+s.EndTime.Sub(begun).String())
 		}
-		if diff := cmp.Diff([]string{"browser.answer 0s 40ms", "upstream.ice 20ms 60ms", "call set-up 0s 60ms"}, drawn); diff != "" {
-			t.Errorf("%q: spans (-want +got):\n%s", parent, diff)
-		}
+		testkit.Equal(t, drawn, []string{"browser.answer 0s 40ms", "upstream.ice 20ms 60ms", "call set-up 0s 60ms"}, "%q: spans", parent)
 		root := got[len(got)-1]
 		if below := root.SpanContext.TraceID().String() == asked && root.Parent.SpanID().String() == span; below != want.below {
 			t.Errorf("%q: the set-up is %v below %v", parent, root.SpanContext, root.Parent)

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
@@ -142,15 +141,13 @@ func TestModelNamesAreBounded(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "a", "d"} {
 		got = append(got, n.of(name))
 	}
-	if diff := cmp.Diff([]string{"a", "b", "other", "a", "other"}, got); diff != "" {
-		t.Error(diff)
-	}
+	testkit.Equal(t, got, []string{"a", "b", "other", "a", "other"}, "got")
 }
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	if err := Watch(registry, Parts{
+	must(t, Watch(registry, Parts{
 		Spooled: func() int { return 3 },
 		Queued:  func(context.Context) (int64, error) { return 5, nil },
 		MCP: func() []mcptool.Status {
@@ -159,9 +156,7 @@ func TestWatch(t *testing.T) {
 		Certificates: func() map[string]time.Time {
 			return map[string]time.Time{"voice.example.org": time.Unix(1900000000, 0)}
 		},
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	must(t, Watch(prometheus.NewRegistry(), Parts{}))
 	if n := count(func(context.Context) (int64, error) { return 0, persistence.ErrUnavailable }); !math.IsNaN(n) {
 		t.Errorf("without a database %v messages wait", n)
@@ -212,8 +207,8 @@ func TestServe(t *testing.T) {
 	// Without a profile the server would end at once; with one it takes the second that Serve
 	// allows.
 	time.AfterFunc(100*time.Millisecond, stop)
-	must(t, <-ended)
-	<-profile
+	must(t, testkit.Take(t, "the end", ended))
+	testkit.Take(t, "profile", profile)
 	http.DefaultClient.CloseIdleConnections()
 }
 

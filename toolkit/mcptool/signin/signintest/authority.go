@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"voicebridge/internal/testkit"
 )
 
 // Authority is the authorization server. Its fields may be changed before it is asked.
@@ -326,13 +328,9 @@ func Browse(t testing.TB, address, until string) *url.URL {
 		return nil
 	}}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = response.Body.Close()
 	if last == nil {
 		t.Fatalf("%s did not lead to %s, but to status %d", address, until, response.StatusCode)
