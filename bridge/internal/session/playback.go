@@ -29,8 +29,6 @@ type playback struct {
 	guessed   bool      // playing and startedAt are estimates
 	playing   string    // the response that is being played
 	startedAt time.Time // of its first audio
-	// newest is when the newest response was made that the caller has heard something of.
-	newest time.Time
 }
 
 // audioStarted takes output_audio_buffer.started.
@@ -47,13 +45,14 @@ func (p *playback) audioStarted(responseID string) {
 		return
 	}
 	p.playing, p.startedAt = responseID, p.now
-	if r != nil {
-		r.heard = p.now
+	if r == nil {
+		return
 	}
-	if r != nil && p.phase < draining && r.record.CreatedAt.After(p.newest) { // once a call ends, the gate is shut
-		p.newest = r.record.CreatedAt
+	r.heard = p.now
+	if t := p.told(0); p.phase < draining && r.record.CreatedAt.After(t.heard) { // once a call ends, the gate is shut
+		t.heard = r.record.CreatedAt
 	}
-	if r == nil || r.asked.IsZero() || r.record.AnswerMS != nil {
+	if r.asked.IsZero() || r.record.AnswerMS != nil {
 		return
 	}
 	p.answers.answered(r, p.now)
@@ -65,7 +64,7 @@ func (p *playback) audioStarted(responseID string) {
 func (p *playback) queued() []*response {
 	return slices.SortedFunc(func(yield func(*response) bool) {
 		for _, r := range p.answers.byID {
-			if p.reported && r.record.CreatedAt.After(p.newest) && !yield(r) {
+			if p.reported && r.record.CreatedAt.After(p.told(0).heard) && !yield(r) {
 				return
 			}
 		}

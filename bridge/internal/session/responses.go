@@ -28,11 +28,13 @@ type responses struct {
 	replyTill time.Time
 	// speechTill is set while the user speaks.
 	speechTill time.Time
-	// questionLost means that some of what the caller said is lost with the session that has heard it: switching says so.
+	// questionLost means that some of what the caller said is lost with the session that has heard it, as switching
+	// says.
 	questionLost bool
 	// greeted means that the greeting was asked for, or is no longer due.
 	greeted bool
-	// rounds counts the responses with tool calls since the user's last words: tools count, texts and speech begin anew.
+	// rounds counts the responses with tool calls since the user's last words. Tools count, texts and speech begin
+	// anew.
 	rounds int
 	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
 	// response: with settings of its own, and names by which it finds it. Zero if it is not. Tools write it.

@@ -13,6 +13,9 @@ type told struct {
 
 	// Sent is written with each event of the client, and read by what takes it.
 	Sent
+	// heard is when the newest response was made of which the caller has heard something: as the upstream reports,
+	// which playback writes and reads.
+	heard time.Time
 	// The view writes what stands in the conversation, texts read it.
 	shown
 	// typed is the client's latest text. A response.create asks for an answer to it, until the upstream has
