@@ -129,7 +129,7 @@ func (c *call) postBrowser(in session.Input) {
 func (c *call) postSocket(socket *wsserver.Conn, server bool) leg.Post {
 	return func(in session.Input) {
 		if e, ok := in.(session.BrowserEvent); ok {
-			e.Sent, e.Server = session.Sent(socket.Sent()), server
+			e.Sent, e.Server = socket.Sent(), server
 			in = e
 		}
 		c.postBrowser(in)

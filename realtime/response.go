@@ -234,3 +234,10 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 		Raw: append(json.RawMessage(nil), raw...),
 	}, nil
 }
+
+// Sent is how far a client was sent the answers of a call, which is what it knows of them.
+type Sent struct {
+	Pending []string  // responses of which it has not been sent all sound, and so not the end
+	Done    string    // the response whose end it was sent last, empty for none
+	At      time.Time // and when
+}

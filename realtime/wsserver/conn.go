@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 )
 
@@ -137,7 +138,7 @@ func (c *Conn) WriteAudio(p *media.Packet) error {
 }
 
 // Sent returns how far the client was sent the answers until now.
-func (c *Conn) Sent() Sent { return c.output.sent() }
+func (c *Conn) Sent() realtime.Sent { return c.output.sent() }
 
 // Ahead implements [media.Ahead]: the client plays answers by its own clock.
 func (c *Conn) Ahead() (remote uint32, room bool) {

@@ -65,7 +65,7 @@ func (o *output) change() {
 }
 
 // sent returns how far the client was sent the answers.
-func (o *output) sent() Sent {
+func (o *output) sent() realtime.Sent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.told.sent()
@@ -303,7 +303,7 @@ func (o *output) pass(ev *realtime.Event, data []byte) {
 	}
 	o.to.event(data)
 	if ev.Type == realtime.TypeResponseDone {
-		o.last = Sent{Done: text(ev.Response, "id"), At: time.Now()}
+		o.last = realtime.Sent{Done: text(ev.Response, "id"), At: time.Now()}
 	}
 	_ = o.sendEarly()
 }

@@ -15,12 +15,12 @@ import (
 // takes the end of one for the end of its sound.
 type told struct {
 	to      *queue
-	made    string   // the latest response of which the client was told
-	answers []answer // the latest ones with sound, oldest first
-	playing string   // the response that is heard
-	behind  [][]byte // events of the next answer, until the client is told the end of the one before
-	held    int      // bytes of the events that are held back
-	last    Sent     // what was sent last of the ends of answers
+	made    string        // the latest response of which the client was told
+	answers []answer      // the latest ones with sound, oldest first
+	playing string        // the response that is heard
+	behind  [][]byte      // events of the next answer, until the client is told the end of the one before
+	held    int           // bytes of the events that are held back
+	last    realtime.Sent // what was sent last of the ends of answers
 }
 
 // remembered is how many answers are remembered.
@@ -43,13 +43,6 @@ type part struct {
 	sent            bool // its sound, which comes early, has come
 }
 
-// Sent is how far a client was sent the answers of a call, which is what it knows of them.
-type Sent struct {
-	Pending []string  // responses of which it has not been sent all sound, and so not the end
-	Done    string    // the response whose end it was sent last, empty for none
-	At      time.Time // and when
-}
-
 // end is an event that says that something with sound is complete: an item or, if that is empty, the response.
 type end struct {
 	item string
@@ -57,7 +50,7 @@ type end struct {
 }
 
 // sent returns how far the client was sent the answers.
-func (t *told) sent() Sent {
+func (t *told) sent() realtime.Sent {
 	s := t.last
 	for i := range t.answers {
 		if a := &t.answers[i]; !a.heard && a.source == 0 {
@@ -236,7 +229,7 @@ func (t *told) release(a *answer) {
 		t.held -= len(first.data)
 		t.to.event(first.data)
 		if first.item == "" {
-			t.last = Sent{Done: a.response, At: time.Now()}
+			t.last = realtime.Sent{Done: a.response, At: time.Now()}
 		}
 	}
 }

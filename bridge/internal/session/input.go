@@ -62,7 +62,7 @@ type (
 		Images    []Image
 		BadImage  string
 		MessageID string
-		Sent      Sent
+		Sent      realtime.Sent
 		// Server means that it comes from an application's server, which may do more.
 		Server bool
 		// Taken is closed once the event was taken; it may be nil.

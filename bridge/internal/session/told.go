@@ -3,6 +3,8 @@ package session
 import (
 	"slices"
 	"time"
+
+	"voicebridge/realtime"
 )
 
 // told is what one client knows of the call, and what it may still ask for. Its events are read as those of somebody
@@ -12,7 +14,7 @@ type told struct {
 	welcomed bool // it has its session: events may follow
 
 	// Sent is written with each event of the client, and read by what takes it.
-	Sent
+	realtime.Sent
 	// heard is when the newest response was made of which the caller has heard something: as the upstream reports,
 	// which playback writes and reads.
 	heard time.Time
@@ -26,13 +28,6 @@ type told struct {
 	// mayAsk, and responses read them.
 	mayAsk    bool
 	repliedAt time.Time
-}
-
-// Sent is how far a client was sent the answers, which is what it knows of them: wsserver.Sent.
-type Sent struct {
-	Pending []string
-	Done    string
-	At      time.Time
 }
 
 // shown is what a client was told of the order of items. Whoever comes back was told nothing.
