@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // onlyThere is what the tests in e2e are for.
@@ -34,9 +36,7 @@ func testsOf(t *testing.T, f func(file string, set *token.FileSet, parsed *ast.F
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // TestEndToEnd has each test of e2e say in its first line what only it sees: a process, files, signals, ports, other people's clients, the page.

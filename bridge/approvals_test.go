@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -22,7 +21,7 @@ type asked struct {
 
 func (c *browser) asked() (q asked) {
 	c.t.Helper()
-	testkit.Must(c.t, json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q))
+	must(c.t, json.Unmarshal(c.next("bridge.tool.approval_required").Raw, &q))
 	return q
 }
 
@@ -47,7 +46,7 @@ func testApprovalsAreSaved(t *testing.T, store *persistence.Store) {
 		c.wait("the saved request", func(ev realtime.Event) bool {
 			return ev.Type == "bridge.message" && strings.Contains(string(ev.Raw), q.ToolCallID)
 		})
-		testkit.Must(t, b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved))
+		must(t, b.store.AnswerApproval(b.ctx, key, q.ToolCallID, q.Nonce, "anna", approved))
 	}
 
 	q := ask()

@@ -20,9 +20,9 @@ import (
 func (b *bench) makes(text string) assistant.Assistant {
 	b.t.Helper()
 	a, err := assistant.Parse([]byte(text))
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	a, err = b.store.Assistants.Create(b.ctx, owner, a, true)
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	return a
 }
 
@@ -42,8 +42,8 @@ func (b *bench) updated(n int) (session struct {
 }) {
 	b.t.Helper()
 	event, err := b.session(n).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	testkit.Must(b.t, err)
-	testkit.Must(b.t, json.Unmarshal(event.Session, &session))
+	must(b.t, err)
+	must(b.t, json.Unmarshal(event.Session, &session))
 	return session
 }
 
@@ -95,8 +95,8 @@ func testAssistantsOfCalls(t *testing.T) {
 	}
 	b.hangUp(other)
 	_, err := store.SetAssistant(b.ctx, c.key(), chosen("desk"), nil)
-	testkit.Must(t, err)
-	testkit.Must(t, store.Assistants.Delete(b.ctx, owner, "desk"))
+	must(t, err)
+	must(t, store.Assistants.Delete(b.ctx, owner, "desk"))
 	last := b.dial(bridge.Start{Owner: owner, User: "Anna", ThreadID: c.ThreadID})
 	last.next("bridge.ready")
 	if got := b.updated(4); got.Instructions != "The server's, for Anna." || got.Audio.Output.Voice != "marin" {
@@ -160,8 +160,8 @@ func testGreeting(t *testing.T) {
 		}
 	}
 	event, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeResponseCreate })
-	testkit.Must(t, err)
-	testkit.Must(t, json.Unmarshal(event.Raw, &asked))
+	must(t, err)
+	must(t, json.Unmarshal(event.Raw, &asked))
 	if !strings.Contains(asked.Response.Instructions, greeting) || asked.Response.ToolChoice != "none" {
 		t.Errorf("the model is asked for %s", event.Raw)
 	}
@@ -222,7 +222,7 @@ func TestRoutesOfAssistants(t *testing.T) {
 		`{"name":"x","voice":{"voice":"own","upstream":"old"}}`: "a m own, b mb vb, c m own",
 	} {
 		a, err := assistant.Parse([]byte(text))
-		testkit.Must(t, err)
+		must(t, err)
 		testkit.Equal(t, bridge.RoutesWith(cfg, a), want, "%s", text)
 	}
 	if cfg.Upstreams[0].Voice != "va" {

@@ -143,7 +143,7 @@ func TestRefusedLate(t *testing.T) {
 					}
 					return
 				}
-				testkit.Must(t, err)
+				must(t, err)
 				if tt.upstream != "" {
 					c.next("bridge.ready")
 					for _, ev := range c.all() {
@@ -153,7 +153,7 @@ func TestRefusedLate(t *testing.T) {
 					}
 					b.hangUp(c)
 					call, err := b.store.Records.Call(b.ctx, owner, c.CallID)
-					testkit.Must(t, err)
+					must(t, err)
 					testkit.Equal(t, call.Upstream, tt.upstream, "the call's upstream")
 					return
 				}
@@ -198,7 +198,7 @@ func testHangUpBeforeUpstream(t *testing.T) {
 	close(h.release)
 	for _, call := range []*browser{c, next} {
 		rec, err := b.store.Records.Call(b.ctx, owner, call.CallID)
-		testkit.Must(t, err)
+		must(t, err)
 		if rec.EndedAt == nil || rec.ReadyAt != nil || rec.UpstreamCallID != "" {
 			t.Errorf("saved call: %+v", rec)
 		}

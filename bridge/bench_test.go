@@ -34,6 +34,8 @@ import (
 	"voicebridge/toolkit/charts"
 )
 
+var must = testkit.Must
+
 func TestMain(m *testing.M) { persistencetest.Main(m) }
 
 const (
@@ -171,7 +173,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		Saved:   func(key thread.Key, messages []thread.Message) { b.calls.Saved(key, messages) },
 		Delayed: func(pending int) { b.calls.StorageDelayed(pending) },
 	})
-	testkit.Must(t, err)
+	must(t, err)
 	cfg.bridge.Writer = writer
 	if b.calls, err = bridge.NewCalls(cfg.bridge); err != nil {
 		t.Fatal(err)
@@ -318,7 +320,7 @@ func (b *bench) offer() (*browser, string) {
 			}
 		},
 	})
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	c.line, c.peer = peer, peer
 	return c, sdp
 }
@@ -337,7 +339,7 @@ func (c *browser) leave() {
 func (b *bench) dial(start bridge.Start) *browser {
 	b.t.Helper()
 	c, err := b.try(start)
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	return c
 }
 
@@ -366,7 +368,7 @@ func (b *bench) try(start bridge.Start) (c *browser, err error) {
 func (c *browser) accept(started bridge.Started, answer string) {
 	c.t.Helper()
 	c.Started = started
-	testkit.Must(c.t, c.peer.Accept(c.b.ctx, answer))
+	must(c.t, c.peer.Accept(c.b.ctx, answer))
 	c.flow.Open()
 	go func() { _ = c.peer.Forward(c.b.ctx, c, &c.flow) }()
 }
@@ -374,7 +376,7 @@ func (c *browser) accept(started bridge.Started, answer string) {
 // send sends an event.
 func (c *browser) send(format string, args ...any) {
 	c.t.Helper()
-	testkit.Must(c.t, c.line.Send(c.b.ctx, fmt.Appendf(nil, format, args...)))
+	must(c.t, c.line.Send(c.b.ctx, fmt.Appendf(nil, format, args...)))
 }
 
 // say types a text and asks for an answer.
@@ -552,7 +554,7 @@ func (c *browser) speakFor(n int) {
 func (b *bench) session(n int) *simulator.Session {
 	b.t.Helper()
 	s, err := b.sim.WaitSession(b.ctx, n)
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	return s
 }
 
@@ -610,7 +612,7 @@ func (b *bench) told(n int) (all []string) {
 	s := b.upstream(n)
 	if l, ok := s.(*simulator.LiveSession); ok {
 		var created struct{ Input []json.RawMessage }
-		testkit.Must(b.t, json.Unmarshal(l.Session(), &created))
+		must(b.t, json.Unmarshal(l.Session(), &created))
 		for _, m := range created.Input {
 			all = append(all, string(m))
 		}
@@ -631,7 +633,7 @@ func (c *browser) key() thread.Key { return thread.Key{Owner: owner, Thread: c.T
 func (b *bench) messages(key thread.Key) []thread.Message {
 	b.t.Helper()
 	all, err := b.store.Messages(b.ctx, key, 0, 1000)
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	return all
 }
 

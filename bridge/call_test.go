@@ -14,8 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/internal/testkit"
@@ -55,12 +53,8 @@ func engines(t *testing.T, test func(t *testing.T, store *persistence.Store)) {
 
 func (b *bench) hangUp(c *browser) {
 	b.t.Helper()
-	if err := b.calls.Hangup(b.ctx, owner, c.CallID); err != nil {
-		b.t.Fatalf("hang up: %v", err)
-	}
-	if got := c.ended(); got != bridge.EndHangup {
-		b.t.Errorf("ended because of %s", got)
-	}
+	must(b.t, b.calls.Hangup(b.ctx, owner, c.CallID))
+	testkit.Equal(b.t, c.ended(), bridge.EndHangup, "ended because")
 }
 
 // TestCall is the main scenario: the caller speaks and types on a thread, a chart is
@@ -106,9 +100,7 @@ func testCall(t *testing.T, store *persistence.Store, p pair) {
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	var ready struct{ Replayed int }
 	again.decode(again.next("bridge.ready"), &ready)
-	if ready.Replayed != 5 {
-		t.Errorf("%d messages replayed", ready.Replayed)
-	}
+	testkit.Equal(t, ready.Replayed, 5, "messages replayed")
 	again.say("What did I say before?")
 	done := again.next(realtime.TypeAudioTranscriptDone)
 	if !strings.Contains(done.Transcript, "Show me a chart") {
@@ -153,7 +145,7 @@ func checkUpstream(t *testing.T, s upstream, history []string) {
 				continue
 			}
 			item, err := realtime.DecodeItem(r.Event.Item)
-			testkit.Must(t, err)
+			must(t, err)
 			switch item.Type {
 			case realtime.ItemMessage:
 				got = append(got, item.Role+": "+item.Text())
@@ -162,9 +154,7 @@ func checkUpstream(t *testing.T, s upstream, history []string) {
 			}
 		}
 	}
-	if diff := cmp.Diff(history, got); diff != "" {
-		t.Errorf("replay (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, got, history, "replay")
 	early := int64(0)
 	if ses, ok := s.(*simulator.Session); ok {
 		early = ses.PacketsBeforeUpdate()
@@ -255,7 +245,7 @@ func testClientTool(t *testing.T, p pair) {
 		return ev.Type == realtime.TypeOutputItemDone && strings.Contains(string(ev.Item), "changeBrowserTheme")
 	})
 	item, err := realtime.DecodeItem(call.Item)
-	testkit.Must(t, err)
+	must(t, err)
 	c.send(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":"done"}}`, item.CallID)
 	c.send(`{"type":"response.create"}`) // as clients do; the bridge sends only one
 	c.next(realtime.TypeOutputBufferStopped)
@@ -268,9 +258,7 @@ func testClientTool(t *testing.T, p pair) {
 	}
 	want := "user text completed: Make it dark\nassistant voice completed:  [" + tool + " output-available]\n" +
 		"assistant voice completed: I have changed the colours of the page for you.\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 	if p.upstream != duplex {
 		checkUpstream(t, b.upstream(1), nil)
 	}
@@ -301,17 +289,13 @@ func testTakeover(t *testing.T) {
 		t.Errorf("a stranger hangs up: %v", err)
 	}
 	second := b.dial(bridge.Start{ThreadID: first.ThreadID, Takeover: true})
-	if got := first.ended(); got != bridge.EndTakenOver {
-		t.Errorf("the first ended because of %s", got)
-	}
+	testkit.Equal(t, first.ended(), bridge.EndTakenOver, "the first ended because")
 	second.next("bridge.ready")
 	if id, ok := b.calls.Live(owner, first.ThreadID); !ok || id != second.CallID {
 		t.Errorf("live: %q, %t", id, ok)
 	}
 	b.hangUp(second)
-	if n := b.calls.Count(); n != 0 {
-		t.Errorf("%d calls live", n)
-	}
+	testkit.Equal(t, b.calls.Count(), 0, "calls live")
 }
 
 // TestCallAgainAtOnce does not wait for the end of the call before: its last words may
@@ -341,9 +325,7 @@ func testCallAgainAtOnce(t *testing.T) {
 	}
 	second := b.dial(bridge.Start{ThreadID: first.ThreadID})
 	second.next("bridge.ready")
-	if reason := first.ended(); reason != bridge.EndHangup {
-		t.Errorf("the first call ended because of %s", reason)
-	}
+	testkit.Equal(t, first.ended(), bridge.EndHangup, "the first call ended because")
 }
 
 // TestTakeoverRace has several clients take a thread over at once: one call is left, and
@@ -357,7 +339,7 @@ func testTakeoverRace(t *testing.T) {
 	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	testkit.Must(t, err)
+	must(t, err)
 	var wg sync.WaitGroup
 	var started sync.Map
 	for i := range 5 {
@@ -386,7 +368,7 @@ func processes(t *testing.T, url string, names ...string) (benches []*bench) {
 	}
 	for _, name := range names {
 		store := persistencetest.Open(t, url, persistence.Options{Instance: name, DeadAfter: testTimeout}) // a slow machine kills none
-		testkit.Must(t, store.Serve(t.Context()))
+		must(t, store.Serve(t.Context()))
 		benches = append(benches, newBench(t, store, benchConfig{bridge: bridge.Config{GiveUp: giveUp}}))
 	}
 	return benches
@@ -457,9 +439,7 @@ func testSay(t *testing.T) {
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
 	want := "user text completed: good morning\nassistant voice completed: Good to see you again. What shall we look at today?\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 }
 
 func isCode(err error, code bridge.Code) bool {
@@ -535,7 +515,7 @@ func TestRefusedSetUp(t *testing.T) {
 				}
 				// On an existing thread the failure leaves no open call.
 				row, err := b.store.CreateThread(b.ctx, owner, "")
-				testkit.Must(t, err)
+				must(t, err)
 				start.ThreadID = row.ID
 				if _, err := b.calls.Start(b.ctx, start); !isCode(err, tt.want) {
 					t.Errorf("on a thread: %v", err)
@@ -544,7 +524,7 @@ func TestRefusedSetUp(t *testing.T) {
 				if call, err := b.store.Records.LiveCall(b.ctx, key); !errors.Is(err, persistence.ErrNotFound) {
 					t.Errorf("open call %+v, %v", call, err)
 				}
-				testkit.Must(t, b.store.DeleteThread(b.ctx, key))
+				must(t, b.store.DeleteThread(b.ctx, key))
 				threads, _, err := b.store.Threads(b.ctx, owner, persistence.ThreadFilter{})
 				if err != nil || len(threads) != 0 || b.calls.Count() != 0 {
 					t.Errorf("left behind: %d threads, %d calls, %v", len(threads), b.calls.Count(), err)
@@ -640,9 +620,7 @@ func testShutdown(t *testing.T, store *persistence.Store) {
 	}
 	b.stop()
 	for i, c := range callers {
-		if got := c.ended(); got != bridge.EndShutdown {
-			t.Errorf("ended because of %s", got)
-		}
+		testkit.Equal(t, c.ended(), bridge.EndShutdown, "ended because")
 		for _, m := range b.messages(c.key()) {
 			if m.Metadata.Status == thread.StatusInProgress {
 				t.Errorf("left in progress: %+v", m)
@@ -691,9 +669,7 @@ func testOddUpstreamEvents(t *testing.T, p pair, faults simulator.Faults) {
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
 	want += "user voice completed: Hello, can you hear me?\nassistant voice completed: Hello, I am the simulator. It is nice to hear your voice.\n"
-	if got := b.script(c.key()); got != want {
-		t.Errorf("thread:\n%s\nwant:\n%s", got, want)
-	}
+	testkit.Equal(t, b.script(c.key()), want, "thread")
 }
 
 // TestManyCalls has parallel calls that do not disturb each other. They begin one after the other: on a busy machine

@@ -193,9 +193,7 @@ func TestGiveUpDuringSetUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, _ := bareCalls()
 		fresh := newCall("call-1", thread.Key{Owner: "ada", Thread: "thread-1"}, quiet())
-		if err := calls.reserve(t.Context(), fresh, Start{}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, calls.reserve(t.Context(), fresh, Start{}))
 		ended := make(chan error, 1)
 		go func() { ended <- calls.GiveUp(t.Context(), fresh.key, "call-1", true) }()
 		synctest.Wait()

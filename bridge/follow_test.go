@@ -29,11 +29,11 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	t.Helper()
 	b := newBench(t, sqlite(t), benchConfig{over: p})
 	row, err := b.store.CreateThread(b.ctx, owner, "")
-	testkit.Must(t, err)
+	must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	answer := thread.Message{ID: "answer", Role: thread.RoleAssistant, Parts: []thread.Part{thread.TextPart("About")}}
 	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
-	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.ClaimTurn("turn"); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func testTextTurnEnds(t *testing.T, p pair) {
 	c.next("bridge.ready")
 	answer.Parts[0] = thread.TextPart("About eight metres.")
 	answer.Metadata.Status = thread.StatusCompleted
-	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if _, err := w.UpdateMessage(answer); err != nil {
 			return err
 		}
@@ -90,10 +90,10 @@ func testEndOfTheLastCall(t *testing.T) {
 		return simulator.Faults{}
 	}}})
 	row, err := b.store.CreateThread(b.ctx, owner, "")
-	testkit.Must(t, err)
+	must(t, err)
 	key := thread.Key{Owner: owner, Thread: row.ID}
 	call := records.Call{ID: "call-1", Owner: owner, ThreadID: row.ID, StartedAt: time.Now()}
-	testkit.Must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	must(t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.Records.SaveCall(call); err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func testEndOfTheLastCall(t *testing.T) {
 	c.say("The next words.")
 	c.next(realtime.TypeResponseDone)
 	session, err := b.sim.WaitSession(b.ctx, 1)
-	testkit.Must(t, err)
+	must(t, err)
 	b.hangUp(c)
 	var received []string
 	for _, r := range session.Received() {

@@ -21,7 +21,7 @@ import (
 func drawing(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	testkit.Must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))))
+	must(t, png.Encode(&b, image.NewGray(image.Rect(0, 0, 30, 20))))
 	return b.Bytes()
 }
 
@@ -32,7 +32,7 @@ func (b *bench) saveDrawing(key thread.Key) pictures.Image {
 	if err == nil {
 		picture, err = b.store.Pictures.Save(b.ctx, key, picture, 0)
 	}
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	return picture
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"voicebridge/bridge"
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -31,7 +30,7 @@ func testUserInInstructions(t *testing.T) {
 	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Session: []byte(`{"type":"realtime","audio":{"output":{"voice":"ash"}}}`)})
 	c.next("bridge.ready")
 	update, err := b.session(1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	testkit.Must(t, err)
+	must(t, err)
 	if text := string(update.Raw); !strings.Contains(text, "You talk to Anna.") || !strings.Contains(text, time.Now().Format("2006")) || strings.Contains(text, "{{") {
 		t.Errorf("the model is told %s", text)
 	}

@@ -70,7 +70,7 @@ func testLiveCall(t *testing.T) {
 	var kinds map[records.Kind]int
 	testkit.Eventually(b.t, "the session's record", func() bool {
 		responses, err := b.store.Records.Responses(b.ctx, c.key())
-		testkit.Must(t, err)
+		must(t, err)
 		kinds = map[records.Kind]int{}
 		done := false
 		for _, r := range responses {

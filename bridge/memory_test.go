@@ -14,7 +14,6 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
@@ -208,7 +207,7 @@ func newNetwork(t *testing.T, physical bool) *network {
 		return &network{offer: x.offering, answer: x.answering, simulated: x.simulated, close: func() error { return nil }}
 	}
 	api, err := rtc.New(rtc.Config{Loopback: true, Patience: testTimeout})
-	testkit.Must(t, err)
+	must(t, err)
 	return &network{
 		real: true, close: api.Close,
 		offer: func(ctx context.Context, h media.Handlers) (bridge.Offerer, string, error) { return api.Offer(ctx, h) },
@@ -229,7 +228,7 @@ func (n *network) serve(t *testing.T, h http.Handler) (client *http.Client, addr
 	if n.real {
 		var err error
 		at, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
+		must(t, err)
 		address = "http://" + at.Addr().String()
 	} else {
 		l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}

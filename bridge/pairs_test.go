@@ -16,7 +16,6 @@ import (
 
 	"voicebridge/bridge"
 	"voicebridge/bridge/internal/task"
-	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
@@ -172,7 +171,7 @@ func (b *bench) connect(begin func(*wsserver.Conn) error) (*browser, error) {
 	path := fmt.Sprintf("/%p", client)
 	b.sockets.Store(path, client)
 	conn, _, err := websocket.Dial(b.ctx, b.doorAt+path, &websocket.DialOptions{HTTPClient: b.door}) //nolint:bodyclose // of a socket
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	conn.SetReadLimit(-1)
 	l := &socketLine{conn: conn, caller: c, complete: make(map[string]bool), cut: make(map[string]bool), stopped: make(map[string]bool)}
 	c.line = l

@@ -29,13 +29,13 @@ func (b *bench) rejoin(old *browser) *browser {
 		c, err := b.connect(func(socket *wsserver.Conn) error {
 			return b.calls.ReconnectSocket(b.ctx, owner, old.CallID, socket, false)
 		})
-		testkit.Must(b.t, err)
+		must(b.t, err)
 		c.Started = old.Started
 		return c
 	}
 	c, offer := b.offer()
 	answer, err := b.calls.Reconnect(b.ctx, owner, old.CallID, offer)
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	c.accept(old.Started, answer)
 	return c
 }
@@ -134,7 +134,7 @@ func testReconnectTwice(t *testing.T) {
 	answer, err := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	again, errAgain := b.calls.Reconnect(b.ctx, owner, first.CallID, offer)
 	release()
-	testkit.Must(t, errors.Join(err, errAgain))
+	must(t, errors.Join(err, errAgain))
 	if first, second := ufrag(answer), ufrag(again); first == "" || first != second {
 		t.Errorf("the answers are of the connections %q and %q", first, second)
 	}

@@ -88,7 +88,7 @@ func (b *bench) saidOnce(c *browser, want ...string) {
 			b.t.Errorf("the caller got %s", ev.Raw)
 		case realtime.TypeItemAdded:
 			item, err := realtime.DecodeItem(ev.Item)
-			testkit.Must(b.t, err)
+			must(b.t, err)
 			if items[item.ID] {
 				b.t.Errorf("a second time the caller got %s", ev.Raw)
 			}

@@ -227,7 +227,7 @@ func testSound(t *testing.T, p pair) {
 			heard += len(appended(ev)) / 2
 			return heard >= enough(said)*480
 		})
-		testkit.Must(t, err)
+		must(t, err)
 		for _, r := range session.Received() {
 			if sound := appended(r.Event); sound != nil {
 				up.linear(sound, r.At)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"voicebridge/bridge"
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/records"
@@ -23,9 +22,9 @@ func TestTakeoverFromProcessWithoutDatabase(t *testing.T) {
 		return persistence.ErrNotFound // it has no such call any more
 	}}})
 	neighbour := persistencetest.Open(t, url, persistence.Options{Instance: "neighbour"})
-	testkit.Must(t, errors.Join(here.Serve(t.Context()), neighbour.Serve(t.Context())))
+	must(t, errors.Join(here.Serve(t.Context()), neighbour.Serve(t.Context())))
 	key := persistencetest.NewThread(t, b.store, owner, "")
-	testkit.Must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
+	must(t, neighbour.Records.SaveCall(t.Context(), key, records.Call{ID: "call", StartedAt: time.Now()}))
 	for takeover, want := range map[bool]bridge.Code{true: bridge.CodeUnreachable, false: bridge.CodeCallActive} {
 		if _, err := b.try(bridge.Start{ThreadID: key.Thread, Takeover: takeover}); !isCode(err, want) {
 			t.Errorf("takeover %t: %v, want %s", takeover, err, want)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"voicebridge/bridge"
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
@@ -32,7 +31,7 @@ func (b *bench) askedThread(running bool) (key thread.Key, answer thread.Message
 	}
 	answer.Metadata.Source, answer.Metadata.Status = thread.SourceText, thread.StatusInProgress
 	answer.Metadata.Extra = map[string]json.RawMessage{thread.MetadataAskedBy: json.RawMessage(`"call_1"`)}
-	testkit.Must(b.t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	must(b.t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if err := w.ClaimTurn("turn"); err != nil {
 			return err
 		}
@@ -53,7 +52,7 @@ func (b *bench) askedThread(running bool) (key thread.Key, answer thread.Message
 // answers ends the agent's turn.
 func (b *bench) answers(key thread.Key, answer thread.Message) {
 	b.t.Helper()
-	testkit.Must(b.t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
+	must(b.t, b.store.Batch(b.ctx, key, func(w *persistence.Batch) error {
 		if _, err := w.UpdateMessage(answer); err != nil {
 			return err
 		}

@@ -101,7 +101,7 @@ func testTypedAfterOutage(t *testing.T) {
 		Source: thread.SourceText, Status: thread.StatusCompleted,
 	}}
 	_, err := persistencetest.AppendMessage(b.ctx, b.store, c.key(), typed)
-	testkit.Must(t, err)
+	must(t, err)
 	c = b.dial(bridge.Start{ThreadID: c.ThreadID})
 	var ready struct{ Replayed int }
 	if c.decode(c.next("bridge.ready"), &ready); ready.Replayed != 3 {
@@ -162,7 +162,7 @@ func testSlowDatabaseAtSetUp(t *testing.T) {
 		return simulator.Faults{BadAnswer: n < 3}
 	}}})
 	thread, err := b.store.CreateThread(b.ctx, owner, "")
-	testkit.Must(t, err)
+	must(t, err)
 	for range 2 {
 		if _, err := b.try(bridge.Start{ThreadID: thread.ID}); !isCode(err, bridge.CodeUpstreamUnreachable) {
 			t.Errorf("a call with half an answer: %v", err)

@@ -170,9 +170,9 @@ func TestNegotiatedUpstream(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	api, err := rtc.New(rtc.Config{Loopback: true, DataChannel: 4})
-	testkit.Must(t, err)
+	must(t, err)
 	sim, err := simulator.New(simulator.Config{})
-	testkit.Must(t, err)
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- sim.Run(ctx) }()
 	var asked atomic.Value
@@ -181,7 +181,7 @@ func TestNegotiatedUpstream(t *testing.T) {
 		sim.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
-		testkit.Must(t, api.Close())
+		must(t, api.Close())
 		stop()
 		_, _ = testkit.Receive(t, "the simulator's end", ended)
 		ts.Close()
@@ -194,7 +194,7 @@ func TestNegotiatedUpstream(t *testing.T) {
 		Created:  func(string) error { return nil },
 		Handlers: media.Handlers{Message: func(data []byte) { events <- data }},
 	})
-	testkit.Must(t, err)
+	must(t, err)
 	first, _ := testkit.Receive(t, "the first event", events)
 	ev, err := realtime.Decode(first)
 	if err != nil || ev.Type != realtime.TypeSessionCreated || asked.Load() != "/v1/realtime/calls?dcid=4" {

@@ -137,7 +137,7 @@ func (f *follower) question() questionEvent {
 func (f *follower) answer(q questionEvent, verb string) {
 	f.t.Helper()
 	text := fmt.Sprintf(`{"type":"bridge.tool.%s","tool_call_id":%q,"nonce":%q}`, verb, q.ToolCallID, q.Nonce)
-	testkit.Must(f.t, f.conn.Write(f.ctx, websocket.MessageText, []byte(text)))
+	must(f.t, f.conn.Write(f.ctx, websocket.MessageText, []byte(text)))
 }
 
 // typedAnswer is the response to a posted message.

@@ -277,7 +277,7 @@ func (c *caller) speak() {
 		}
 		<-tick
 		p.Payload = frame
-		testkit.Must(c.t, c.peer.WriteAudio(&p))
+		must(c.t, c.peer.WriteAudio(&p))
 		if c.keeps {
 			c.update(func() { c.spoken = append(c.spoken, frame) })
 		}
@@ -367,12 +367,12 @@ const goodbye = `"closed"`
 func newCallProcess(t *testing.T, c *caller) (offer string) {
 	t.Helper()
 	self, err := os.Executable()
-	testkit.Must(t, err)
+	must(t, err)
 	cmd := command(t, self, []string{actsAs + "=" + asCaller})
 	cmd.Stderr = t.Output()
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	testkit.Must(t, errors.Join(errIn, errOut, cmd.Start()))
+	must(t, errors.Join(errIn, errOut, cmd.Start()))
 	p := &callProcess{signal: func(s syscall.Signal) error { return cmd.Process.Signal(s) }, lines: bufio.NewReader(out)}
 	c.process = p
 	c.send = func(data []byte) error {

@@ -144,7 +144,7 @@ func (r *rig) metrics() map[string]float64 {
 		}
 		space := strings.LastIndexByte(line, ' ') // values of labels may have spaces, too
 		value, err := strconv.ParseFloat(strings.TrimSpace(line[space+1:]), 64)
-		testkit.Must(r.t, err)
+		must(r.t, err)
 		out[line[:space]] = value
 	}
 	return out

@@ -31,7 +31,7 @@ func clients(t *testing.T) string {
 func installed(t *testing.T, folder string) string {
 	t.Helper()
 	folder, err := filepath.Abs(folder)
-	testkit.Must(t, err)
+	must(t, err)
 	if _, err := os.Stat(filepath.Join(folder, "node_modules", ".package-lock.json")); err != nil {
 		t.Fatal("The clients are not installed. Run: bash .ci/install (for those of the night, bash .ci/install nightly)")
 	}
@@ -110,9 +110,9 @@ func mcpServers(t *testing.T, more map[string]any) string {
 	servers := map[string]any{"everything": npmServer(t, "@modelcontextprotocol/server-everything/dist/index.js", "stdio")}
 	maps.Copy(servers, more)
 	config, err := json.Marshal(map[string]any{"mcpServers": servers})
-	testkit.Must(t, err)
+	must(t, err)
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	testkit.Must(t, os.WriteFile(path, config, 0o600))
+	must(t, os.WriteFile(path, config, 0o600))
 	return path
 }
 

@@ -67,7 +67,7 @@ func (c *cluster) launch(i int) {
 func (c *cluster) signIn() {
 	c.t.Helper()
 	res, err := unpooled.Post(c.url+"/api/session", "application/json", strings.NewReader(`{"token":"`+clusterToken+`"}`))
-	testkit.Must(c.t, err)
+	must(c.t, err)
 	_ = res.Body.Close()
 	if len(res.Cookies()) == 0 {
 		c.t.Fatalf("no page session: %s", res.Status)

@@ -16,7 +16,7 @@ import (
 func TestExposeItSafely(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/expose-it-safely.md")
-	testkit.Must(t, err)
+	must(t, err)
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
 		script.WriteString(block[1])
@@ -29,10 +29,10 @@ func TestExposeItSafely(t *testing.T) {
 		t.Fatalf("the page has %d statuses", len(want))
 	}
 	program, err := build()
-	testkit.Must(t, err)
+	must(t, err)
 	dir := t.TempDir()
-	testkit.Must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	testkit.Must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
 	ctx := testkit.Context(t, "the end of the page's commands")
 	// The shell's end stops what it has started.
 	commands := "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + strings.ReplaceAll(script.String(), "127.0.0.1:8080", keptAddress(t))

@@ -63,7 +63,7 @@ func TestExtractionKilled(t *testing.T) {
 		}
 	}
 	_, body := get(t, r.url+"/api/threads/"+made.ID+"/calls")
-	testkit.Must(t, json.Unmarshal([]byte(body), &listed))
+	must(t, json.Unmarshal([]byte(body), &listed))
 	if len(listed.Calls) != 1 || listed.Calls[0].CallID != c.id || listed.Calls[0].Summary != "They spoke of the time." || string(listed.Calls[0].Extracted) != `{"hour":12}` {
 		t.Errorf("listed %s", body)
 	}

@@ -52,13 +52,13 @@ func openFirefox(t *testing.T) *firefox {
 	}
 	takePlace(t)
 	profile := t.TempDir()
-	testkit.Must(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(firefoxPrefs), 0o600))
+	must(t, os.WriteFile(filepath.Join(profile, "user.js"), []byte(firefoxPrefs), 0o600))
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	cmd := command(t, path, []string{"HOME=" + profile, "MOZ_CRASHREPORTER_DISABLE=1"}, "--headless", "--no-remote", "--profile", profile, "--remote-debugging-port", "0")
 	said, err := cmd.StderrPipe()
-	testkit.Must(t, err)
-	testkit.Must(t, cmd.Start())
+	must(t, err)
+	must(t, cmd.Start())
 	lines, read := make(chan string, 1), make(chan struct{})
 	go func() {
 		defer close(read)
@@ -80,12 +80,12 @@ func openFirefox(t *testing.T) *firefox {
 	})
 	address, _ := testkit.Receive(t, "the address of Firefox", lines)
 	p.conn, _, err = websocket.Dial(ctx, address+"/session", &websocket.DialOptions{HTTPClient: unpooled}) //nolint:bodyclose // of a socket
-	testkit.Must(t, err)
+	must(t, err)
 	p.conn.SetReadLimit(16 << 20)
 	p.do(t, "session.new", map[string]any{"capabilities": map[string]any{}})
 	p.do(t, "script.addPreloadScript", map[string]any{"functionDeclaration": "() => {" + probe + "}"})
 	var tree struct{ Contexts []struct{ Context string } }
-	testkit.Must(t, json.Unmarshal(p.do(t, "browsingContext.getTree", map[string]any{}), &tree))
+	must(t, json.Unmarshal(p.do(t, "browsingContext.getTree", map[string]any{}), &tree))
 	p.context = tree.Contexts[0].Context
 	return p
 }
@@ -142,7 +142,7 @@ func (p *firefox) evaluate(t *testing.T, expression string, value any) {
 		Result           struct{ Value string }
 		ExceptionDetails struct{ Text string }
 	}
-	testkit.Must(t, json.Unmarshal(p.do(t, "script.evaluate", map[string]any{
+	must(t, json.Unmarshal(p.do(t, "script.evaluate", map[string]any{
 		"expression": "(async () => JSON.stringify(await (" + expression + ") ?? null))()", "target": map[string]any{"context": p.context},
 		"awaitPromise": true, "userActivation": true,
 	}), &evaluated))
@@ -150,7 +150,7 @@ func (p *firefox) evaluate(t *testing.T, expression string, value any) {
 		t.Fatalf("%s: %s", expression, evaluated.ExceptionDetails.Text)
 	}
 	if value != nil {
-		testkit.Must(t, json.Unmarshal([]byte(evaluated.Result.Value), value))
+		must(t, json.Unmarshal([]byte(evaluated.Result.Value), value))
 	}
 }
 

@@ -22,9 +22,9 @@ func TestExampleHooks(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	script, err := filepath.Abs("../examples/hook/receiver.mjs")
-	testkit.Must(t, err)
+	must(t, err)
 	node, err := exec.LookPath("node")
-	testkit.Must(t, err)
+	must(t, err)
 	server := launch(t, environment(t, "VOICEBRIDGE_HOOKS__ALLOW=127.0.0.1"), "serve")
 	for name, run := range map[string]func(address, port string) []string{
 		"go":   func(address, _ string) []string { return []string{receiver, "-listen", address} },
@@ -33,18 +33,18 @@ func TestExampleHooks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			testkit.Must(t, err)
+			must(t, err)
 			address := free.Addr().String()
 			_, port, err := net.SplitHostPort(address)
-			testkit.Must(t, err)
-			testkit.Must(t, free.Close())
+			must(t, err)
+			must(t, free.Close())
 			var hook struct{ ID, Secret string }
 			server.postJSON(t, "/api/hooks", fmt.Sprintf(`{"url":"http://%s/","events":["*"]}`, address), http.StatusCreated, &hook)
 			args := run(address, port)
 			cmd := command(t, args[0], []string{"HOOK_SECRET=" + hook.Secret}, args[1:]...)
 			var out output
 			cmd.Stdout, cmd.Stderr = &out, &out
-			testkit.Must(t, cmd.Start())
+			must(t, cmd.Start())
 			t.Cleanup(func() {
 				_ = cmd.Process.Kill()
 				_ = cmd.Wait() // it was killed
@@ -57,10 +57,10 @@ func TestExampleHooks(t *testing.T) {
 				return err == nil
 			})
 			forged, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+"/", strings.NewReader("{}"))
-			testkit.Must(t, err)
+			must(t, err)
 			webhook.NewSecret().Sign(forged.Header, "msg_forged", time.Now(), []byte("{}"))
 			res, err := unpooled.Do(forged)
-			testkit.Must(t, err)
+			must(t, err)
 			_ = res.Body.Close()
 			testkit.Equal(t, res.StatusCode, http.StatusUnauthorized, "a forged event: status")
 			server.postJSON(t, "/api/hooks/"+hook.ID+"/test", "", http.StatusAccepted, nil)

@@ -152,7 +152,7 @@ func (r *receiver) hook(p *program, events string) (id string) {
 	var made struct{ ID, Secret string }
 	p.postJSON(r.t, "/api/hooks", fmt.Sprintf(`{"url":%q,"events":%s}`, r.URL+"/", events), http.StatusCreated, &made)
 	verifier, err := standardwebhooks.NewWebhook(made.Secret)
-	testkit.Must(r.t, err)
+	must(r.t, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.verifier = verifier

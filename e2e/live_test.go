@@ -28,7 +28,7 @@ func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
 func TestLiveClient(t *testing.T) {
 	t.Parallel()
 	wav, err := filepath.Abs(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	r := newRig(t, rigConfig{upstreams: "[" + byLive + "]", environ: []string{"VOICEBRIDGE_TEXT_PROVIDER=simulator"}})
 	out := runNode(t, "socket.mjs", newestSDK, r.url+"/v1", wav, "", "answers")
 	t.Logf("%s", out)
@@ -37,7 +37,7 @@ func TestLiveClient(t *testing.T) {
 		Said, Errors []string
 		Ran          []float64
 	}
-	testkit.Must(t, json.Unmarshal(out, &seen))
+	must(t, json.Unmarshal(out, &seen))
 	if len(seen.Errors) > 0 || seen.HeardMS < 500 || !slices.Equal(seen.Ran, []float64{1}) {
 		t.Errorf("errors %q, %.0f ms of sound, tools ran with %v", seen.Errors, seen.HeardMS, seen.Ran)
 	}

@@ -20,7 +20,7 @@ func TestLiveKit(t *testing.T) {
 	t.Parallel()
 	folder := installed(t, "testdata/livekit")
 	wav, err := filepath.Abs(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	const token = "token-of-the-agent-0123456789"
 	r := newRig(t, rigConfig{environ: []string{"VOICEBRIDGE_API_TOKENS=agent:" + token}})
 	r.token = token
@@ -36,7 +36,7 @@ func TestLiveKit(t *testing.T) {
 		}
 	}
 	out := outputOf(t, agent)
-	testkit.Must(t, json.Unmarshal(out, &seen))
+	must(t, json.Unmarshal(out, &seen))
 	t.Logf("%s", out)
 	if len(seen.Errors) > 0 || !slices.Equal(seen.Ran, []float64{1, 1}) || seen.AfterStop > 1500 || len(seen.Sessions) != 2 {
 		t.Fatalf("errors %q, its tool ran with %v, %.0f ms came after it had stopped", seen.Errors, seen.Ran, seen.AfterStop)

@@ -218,7 +218,7 @@ func rollingRestart(t *testing.T, c *cluster) {
 		c.at(-1)
 		n := c.nodes[i]
 		n.mine = true // the test stops it itself
-		testkit.Must(t, n.cmd.Process.Signal(syscall.SIGTERM))
+		must(t, n.cmd.Process.Signal(syscall.SIGTERM))
 		for over := false; !over; {
 			select {
 			case <-n.ended:

@@ -88,10 +88,10 @@ func (m *toolModel) answer(w http.ResponseWriter, r *http.Request) {
 func overHTTP(t *testing.T) (url string, restart func()) {
 	t.Helper()
 	_, port, err := net.SplitHostPort(keptAddress(t))
-	testkit.Must(t, err)
+	must(t, err)
 	start := func() (stop func()) {
 		cmd := command(t, "node", []string{"PORT=" + port}, filepath.Join(clients(t), "node_modules/@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
-		testkit.Must(t, cmd.Start())
+		must(t, cmd.Start())
 		return func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
@@ -109,8 +109,8 @@ func overHTTP(t *testing.T) (url string, restart func()) {
 func TestMCPServers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.EvalSymlinks(t.TempDir())
-	testkit.Must(t, err)
-	testkit.Must(t, os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(files, "dot.png"), dotPNG, 0o600))
 	memory := npmServer(t, "@modelcontextprotocol/server-memory/dist/index.js")
 	memory["env"] = map[string]any{"MEMORY_FILE_PATH": filepath.Join(files, "memory.jsonl")}
 	model := newToolModel(t)
@@ -217,7 +217,7 @@ func TestMCPServerRestarts(t *testing.T) {
 func toJSON(t *testing.T, v any) []byte {
 	t.Helper()
 	data, err := json.Marshal(v)
-	testkit.Must(t, err)
+	must(t, err)
 	return data
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"voicebridge/internal/testkit"
 )
 
 // voice is a recording of real speech, half a second of silence before and three after it.
@@ -57,7 +55,7 @@ const speechless = `(() => {
 func (p *tab) speak(t *testing.T) {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	run(t, p, "speak", chromedp.Evaluate[any]("microphone.say('"+base64.StdEncoding.EncodeToString(wav)+"')", chromedp.EvalAwaitPromise))
 }
 
@@ -74,7 +72,7 @@ func (p *tab) talk(t *testing.T, words string) {
 func fakeDevice(t *testing.T) []chromedp.ExecAllocatorOption {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	at := bytes.Index(wav, []byte("data"))
 	if at < 0 || string(wav[8:12]) != "WAVE" {
 		t.Fatalf("%s is not a WAV file", voice)
@@ -84,7 +82,7 @@ func fakeDevice(t *testing.T) []chromedp.ExecAllocatorOption {
 	binary.LittleEndian.PutUint32(out[4:], uint32(len(out)-8))
 	binary.LittleEndian.PutUint32(out[at+4:], uint32(len(out)-at-8))
 	path := filepath.Join(t.TempDir(), "microphone.wav")
-	testkit.Must(t, os.WriteFile(path, out, 0o600))
+	must(t, os.WriteFile(path, out, 0o600))
 	return []chromedp.ExecAllocatorOption{
 		chromedp.Flag("use-fake-ui-for-media-stream", true), // it agrees
 		chromedp.Flag("use-file-for-fake-audio-capture", path),

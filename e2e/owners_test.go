@@ -35,17 +35,17 @@ func (o *owner) at(url string) *owner { c := *o; c.url = url; return &c }
 func (o *owner) do(method, path, body string) (int, string) {
 	o.t.Helper()
 	request, err := http.NewRequestWithContext(o.t.Context(), method, o.url+path, strings.NewReader(body))
-	testkit.Must(o.t, err)
+	must(o.t, err)
 	request.Header.Set("Authorization", "Bearer "+o.token)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := unpooled.Do(request)
-	testkit.Must(o.t, err)
+	must(o.t, err)
 	defer func() { _ = response.Body.Close() }()
 	var text strings.Builder
 	_, err = io.Copy(&text, response.Body)
-	testkit.Must(o.t, err)
+	must(o.t, err)
 	o.connections = append(o.connections, response.Cookies()...)
 	return response.StatusCode, text.String()
 }
@@ -72,7 +72,7 @@ func (o *owner) turn(call string) string {
 func newThreadAs(o *owner) string {
 	o.t.Helper()
 	var thread struct{ ID string }
-	testkit.Must(o.t, json.Unmarshal([]byte(o.want("POST", "/api/threads", "{}")), &thread))
+	must(o.t, json.Unmarshal([]byte(o.want("POST", "/api/threads", "{}")), &thread))
 	return thread.ID
 }
 
@@ -82,7 +82,7 @@ func (o *owner) state(server string) string {
 	var list struct {
 		Servers []struct{ Name, State, Reason string }
 	}
-	testkit.Must(o.t, json.Unmarshal([]byte(o.want("GET", "/api/mcp", "")), &list))
+	must(o.t, json.Unmarshal([]byte(o.want("GET", "/api/mcp", "")), &list))
 	for _, s := range list.Servers {
 		if s.Name == server {
 			return strings.TrimSpace(s.State + " " + s.Reason)
@@ -97,14 +97,14 @@ func (o *owner) connect(server string) *url.URL {
 	var begun struct {
 		URL string `json:"authorize_url"`
 	}
-	testkit.Must(o.t, json.Unmarshal([]byte(o.want("POST", "/api/mcp/"+server+"/connect", "")), &begun))
+	must(o.t, json.Unmarshal([]byte(o.want("POST", "/api/mcp/"+server+"/connect", "")), &begun))
 	return signintest.Browse(o.t, begun.URL, o.url+"/api/mcp/callback")
 }
 
 func portOf(t *testing.T, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	testkit.Must(t, err)
+	must(t, err)
 	return u.Port()
 }
 
@@ -112,7 +112,7 @@ func portOf(t *testing.T, address string) string {
 func writeMCP(t *testing.T, servers map[string]any) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mcp.json")
-	testkit.Must(t, os.WriteFile(path, toJSON(t, map[string]any{"mcpServers": servers}), 0o600))
+	must(t, os.WriteFile(path, toJSON(t, map[string]any{"mcpServers": servers}), 0o600))
 	return path
 }
 
@@ -225,7 +225,7 @@ func TestEraseSignIns(t *testing.T) {
 	left := func(owner string) (list []string) {
 		for _, folder := range folders {
 			found, err := filepath.Glob(filepath.Join(folder, "data", "mcp", "files", owner+"-*"))
-			testkit.Must(t, err)
+			must(t, err)
 			list = append(list, found...)
 		}
 		return list
@@ -274,12 +274,12 @@ func TestEraseSignIns(t *testing.T) {
 func TestOwnersSignInToAnSDK(t *testing.T) {
 	t.Parallel()
 	_, port, err := net.SplitHostPort(keptAddress(t))
-	testkit.Must(t, err)
+	must(t, err)
 	_, authPort, err := net.SplitHostPort(keptAddress(t))
-	testkit.Must(t, err)
+	must(t, err)
 	cmd := command(t, "node", []string{"MCP_PORT=" + port, "MCP_AUTH_PORT=" + authPort},
 		filepath.Join(clients(t), "node_modules/@modelcontextprotocol/sdk/dist/esm/examples/server/simpleStreamableHttp.js"), "--oauth", "--oauth-strict")
-	testkit.Must(t, cmd.Start())
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -329,7 +329,7 @@ func TestProcessPerOwner(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 	var allowed struct{ Message json.RawMessage }
-	testkit.Must(t, json.Unmarshal([]byte(bob.turn(`files__list_allowed_directories {}`)), &allowed))
+	must(t, json.Unmarshal([]byte(bob.turn(`files__list_allowed_directories {}`)), &allowed))
 	if !strings.Contains(string(allowed.Message), "bert-") || strings.Contains(string(allowed.Message), "anna-") {
 		t.Errorf("bob works in %s", allowed.Message)
 	}
@@ -340,7 +340,7 @@ func TestProcessPerOwner(t *testing.T) {
 	path, _ := strings.CutPrefix(database, "sqlite:")
 	kept := func() int {
 		found, err := filepath.Glob(filepath.Join(filepath.Dir(path), "mcp", "files", "*"))
-		testkit.Must(t, err)
+		must(t, err)
 		return len(found)
 	}
 	testkit.Equal(t, kept(), 1, "folders before")

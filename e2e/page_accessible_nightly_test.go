@@ -70,7 +70,7 @@ func TestPageAccessible(t *testing.T) {
 	} {
 		p.do(t, "change the window", chromedp.EmulateViewport(scene.width, scene.height))
 		chosen, err := json.Marshal([]string{scene.theme, scene.lang})
-		testkit.Must(t, err)
+		must(t, err)
 		p.do(t, "choose colours and a language", chromedp.Evaluate[chromedp.Void]("(([theme, language]) => { localStorage.setItem('voicebridge-theme', theme); localStorage.setItem('voicebridge-language', language); })("+string(chosen)+"), undefined"))
 		p.visit(t, s.url+"/?"+scene.theme+scene.lang+"#/t/"+here)
 		p.until(t, "the conversation", "probe.all('message').length > 2")
@@ -83,7 +83,7 @@ func TestPageAccessible(t *testing.T) {
 				continue
 			}
 			text, err := json.Marshal(way)
-			testkit.Must(t, err)
+			must(t, err)
 			testkit.Equal(t, eval[string](t, p, opened+"("+string(text)+")"), "", "%+v: %v: there is no", scene, way)
 			p.wantAccessible(t, strings.Join(append([]string{scene.theme, scene.lang}, way...), " "))
 			p.do(t, "close it", chromedp.Evaluate[chromedp.Void](`(() => {

@@ -13,7 +13,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
@@ -108,10 +107,10 @@ func longThread(t *testing.T, messages int) (database, threadID string) {
 	t.Helper()
 	database = persistencetest.SQLiteURL(t)
 	store, err := persistence.Open(t.Context(), database, persistence.Options{})
-	testkit.Must(t, err)
+	must(t, err)
 	defer store.Close()
 	made, err := store.CreateThread(t.Context(), access.LocalOwner, "A long one")
-	testkit.Must(t, err)
+	must(t, err)
 	key := thread.Key{Owner: access.LocalOwner, Thread: made.ID}
 	err = store.Batch(t.Context(), key, func(b *persistence.Batch) error {
 		for i := range messages {
@@ -127,7 +126,7 @@ func longThread(t *testing.T, messages int) (database, threadID string) {
 		}
 		return nil
 	})
-	testkit.Must(t, err)
+	must(t, err)
 	return database, made.ID
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -123,7 +122,7 @@ func TestPageFilm(t *testing.T) {
 	folder := t.ArtifactDir()
 	names := map[string]string{"film": filepath.Join(folder, "film.png"), "preview": filepath.Join(folder, "preview.png")}
 	icon, err := os.ReadFile("../web/ui/public/icon.svg")
-	testkit.Must(t, err)
+	must(t, err)
 	if *film != "" {
 		names["film"] = filepath.Join(*film, "docs", "film.png")
 		names["preview"] = filepath.Join(*film, "web", "ui", "public", "preview.png")
@@ -133,10 +132,10 @@ func TestPageFilm(t *testing.T) {
 		"preview": fmt.Sprintf(previewPage, icon),
 	} {
 		page := filepath.Join(t.TempDir(), name+".html")
-		testkit.Must(t, os.WriteFile(page, []byte(text), 0o600))
+		must(t, os.WriteFile(page, []byte(text), 0o600))
 		size(reader, map[string]int64{"film": 1498, "preview": 1200}[name], map[string]int64{"film": 1001, "preview": 630}[name])
 		reader.do(t, "open the "+name, chromedp.Navigate("file://"+page))
 		raw := run(t, reader, "take the "+name, chromedp.CaptureScreenshot())
-		testkit.Must(t, os.WriteFile(names[name], raw, 0o644))
+		must(t, os.WriteFile(names[name], raw, 0o644))
 	}
 }

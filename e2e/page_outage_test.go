@@ -7,7 +7,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -29,7 +28,7 @@ func TestPageServerAway(t *testing.T) {
 	p.say(t, "Remember me.")
 	p.untilMessage(t, "user text completed", "Remember me.")
 	// What the page reads unasked when the server dies fails too, and that is no news.
-	testkit.Must(t, s.cmd.Process.Signal(syscall.SIGSTOP))
+	must(t, s.cmd.Process.Signal(syscall.SIGSTOP))
 	p.until(t, "the thread being read", fmt.Sprintf(`new Promise((done) => {
 		location.hash = '#/';
 		setTimeout(() => { location.hash = '#/t/%s'; setTimeout(() => done(true), 50); }, 50);

@@ -43,7 +43,7 @@ func TestPageQueue(t *testing.T) {
 	p.until(t, "titles", "probe.all('queue-item').length === 3 && !probe.all('message').some((m) => m.textContent.includes('Book'))")
 	if *queueShot != "" {
 		raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
-		testkit.Must(t, os.WriteFile(*queueShot, raw, 0o644))
+		must(t, os.WriteFile(*queueShot, raw, 0o644))
 	}
 	p.do(t, "move the last up", chromedp.Evaluate[chromedp.Void]("(probe.all('queue-up')[2].click(), undefined)"))
 	p.until(t, "the new order", "probe.all('queue-item').findIndex((li) => li.textContent.includes('plants')) === 1")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/simulator"
@@ -45,7 +44,7 @@ const tapSound = `(() => {
 func speechSamples(t *testing.T) []int16 {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	at := strings.Index(string(wav), "data")
 	step := int(binary.LittleEndian.Uint32(wav[24:])) / soundRate
 	var samples []int16
@@ -63,10 +62,10 @@ func speechSamples(t *testing.T) []int16 {
 func saidSamples(t *testing.T, text string) (samples []int16) {
 	t.Helper()
 	decoder, err := opus.NewDecoder(soundRate)
-	testkit.Must(t, err)
+	must(t, err)
 	for _, packet := range simulator.Speech(text) {
 		pcm, err := decoder.Decode(packet)
-		testkit.Must(t, err)
+		must(t, err)
 		samples = append(samples, pcm...)
 	}
 	return samples

@@ -117,7 +117,7 @@ type detours struct {
 func newDetours(t *testing.T, program string) *detours {
 	t.Helper()
 	target, err := url.Parse(program)
-	testkit.Must(t, err)
+	must(t, err)
 	d := &detours{}
 	door := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {

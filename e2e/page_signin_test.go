@@ -26,7 +26,7 @@ func (p *tab) window(t *testing.T, address string) *tab {
 	mine := chromedp.FromContext(p.ctx).BrowserContextID
 	testkit.Eventually(t, "a window at "+address, func() bool {
 		windows, err := chromedp.Targets(p.ctx)
-		testkit.Must(t, err)
+		must(t, err)
 		at := slices.IndexFunc(windows, func(w *target.Info) bool {
 			return w.Type == "page" && w.BrowserContextID == mine && strings.Contains(w.URL, address)
 		})

@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -55,7 +54,7 @@ func counted(t *testing.T, server string) (string, *atomic.Int64) {
 	var passing sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	must(t, err)
 	t.Cleanup(func() { cancel(); l.Close(); passing.Wait() })
 	passing.Go(func() {
 		for {

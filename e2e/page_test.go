@@ -122,10 +122,10 @@ func (p *tab) picture(t *testing.T, file string) {
 		"(document.getElementById('transcript').scrollTop = probe.all('message').findLast((m) => m.dataset.role === 'user').offsetTop - 24, undefined)"))
 	raw := run(t, p, "take a picture", chromedp.CaptureScreenshot())
 	decoded, err := png.Decode(bytes.NewReader(raw))
-	testkit.Must(t, err)
+	must(t, err)
 	var b bytes.Buffer
-	testkit.Must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded))
-	testkit.Must(t, os.WriteFile(file, b.Bytes(), 0o644))
+	must(t, (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, decoded))
+	must(t, os.WriteFile(file, b.Bytes(), 0o644))
 }
 
 // thread is the id of the thread that the page shows.
@@ -139,7 +139,7 @@ func (p *tab) thread(t *testing.T) string {
 func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message) {
 	t.Helper()
 	_, err := session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-	testkit.Must(t, err)
+	must(t, err)
 	testkit.Eventually(t, "sound of the caller", func() bool { return session.AudioPackets() > 0 })
 	testkit.Equal(t, session.PacketsBeforeUpdate(), 0, "audio packets arrived before the settings")
 	var got []string
@@ -163,7 +163,7 @@ func wantReplay(t *testing.T, session *simulator.Session, said []thread.Message)
 func itemWords(t *testing.T, raw json.RawMessage) string {
 	t.Helper()
 	var it realtime.Item
-	testkit.Must(t, json.Unmarshal(raw, &it))
+	must(t, json.Unmarshal(raw, &it))
 	words := []string{it.Type, it.Role, it.CallID, it.Name}
 	for _, c := range it.Content {
 		words = append(words, c.Type, c.Text)

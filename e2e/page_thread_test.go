@@ -26,7 +26,7 @@ func configuredAs(t *testing.T, s *simulator.Session) (c configured) {
 	t.Helper()
 	for _, r := range s.Received() {
 		if r.Event.Type == realtime.TypeSessionUpdate {
-			testkit.Must(t, json.Unmarshal(r.Event.Session, &c))
+			must(t, json.Unmarshal(r.Event.Session, &c))
 		}
 		testkit.Equal(t, r.Refused, "", "refused with: %s", r.Event.Raw)
 	}

@@ -71,7 +71,7 @@ func slowTool(t *testing.T) (config string, gone <-chan struct{}) {
 	}))
 	t.Cleanup(server.Close)
 	config = filepath.Join(t.TempDir(), "mcp.json")
-	testkit.Must(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600))
+	must(t, os.WriteFile(config, fmt.Appendf(nil, `{"mcpServers":{"garden":{"url":%q}}}`, server.URL), 0o600))
 	return config, over
 }
 

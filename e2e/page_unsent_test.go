@@ -23,8 +23,8 @@ func TestPageTextsArrive(t *testing.T) {
 	door := newDetours(t, s.url)
 	p := openBrowser(t)
 	p.visit(t, door.URL)
-	stop := func() { testkit.Must(t, s.cmd.Process.Signal(syscall.SIGSTOP)) }
-	goOn := func() { testkit.Must(t, s.cmd.Process.Signal(syscall.SIGCONT)) }
+	stop := func() { must(t, s.cmd.Process.Signal(syscall.SIGSTOP)) }
+	goOn := func() { must(t, s.cmd.Process.Signal(syscall.SIGCONT)) }
 	call := func() {
 		t.Helper()
 		p.click(t, "talk")

@@ -20,12 +20,12 @@ import (
 func TestProduct(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../docs/product.md")
-	testkit.Must(t, err)
+	must(t, err)
 	section := string(readme)
 	var ports []string
 	for _, documented := range []string{"8080", "3000", "9000"} {
 		_, port, err := net.SplitHostPort(keptAddress(t))
-		testkit.Must(t, err)
+		must(t, err)
 		ports = append(ports, documented, port)
 	}
 	blocks := regexp.MustCompile("(?s)```(bash|js)\n(.*?)```").FindAllStringSubmatch(strings.NewReplacer(ports...).Replace(section), -1)
@@ -37,19 +37,19 @@ func TestProduct(t *testing.T) {
 
 	dir := t.TempDir()
 	program, err := build()
-	testkit.Must(t, err)
+	must(t, err)
 	examples, err := filepath.Abs("../examples")
-	testkit.Must(t, err)
-	testkit.Must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
-	testkit.Must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
-	testkit.Must(t, os.Symlink(examples, filepath.Join(dir, "examples")))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "product.mjs"), []byte(script), 0o600))
+	must(t, err)
+	must(t, os.Mkdir(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(program, filepath.Join(dir, "bin", "voicebridge")))
+	must(t, os.Symlink(examples, filepath.Join(dir, "examples")))
+	must(t, os.WriteFile(filepath.Join(dir, "product.mjs"), []byte(script), 0o600))
 	shell := command(t, "bash", []string{"VOICEBRIDGE_LISTEN=127.0.0.1:" + ports[1]}, "-euo", "pipefail", "-c", start+once)
 	shell.Dir = dir
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var out, logged output
 	shell.Stdout, shell.Stderr = &out, &logged
-	testkit.Must(t, shell.Start())
+	must(t, shell.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) // what it has started, too
 		_ = shell.Wait()                                      // it was stopped
@@ -81,7 +81,7 @@ func TestProduct(t *testing.T) {
 		AssistantID string            `json:"assistant_id"`
 		Variables   map[string]string `json:"variables"`
 	}
-	testkit.Must(t, json.Unmarshal([]byte(told.FindStringSubmatch(out.String())[1]), &ended))
+	must(t, json.Unmarshal([]byte(told.FindStringSubmatch(out.String())[1]), &ended))
 	if ended.Owner != "shop" || ended.EndReason != "hangup" || ended.AssistantID != "front-desk" || ended.Variables["customer"] != "Anna" {
 		t.Errorf("the hook was told of %+v", ended)
 	}

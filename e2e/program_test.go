@@ -24,6 +24,8 @@ import (
 	"voicebridge/toolkit/code"
 )
 
+var must = testkit.Must
+
 // actsAs is the environment variable that makes the test binary a browser that can be
 // killed and paused.
 const actsAs = "TEST_ACTS_AS"
@@ -128,7 +130,7 @@ var unhurried = []string{"VOICEBRIDGE_SHUTDOWN_SECONDS=60", "VOICEBRIDGE_TOOLS__
 func voicebridge(t *testing.T, environ []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := build()
-	testkit.Must(t, err)
+	must(t, err)
 	return command(t, path, slices.Concat(unhurried, environ), args...)
 }
 
@@ -138,7 +140,7 @@ func runCommand(t *testing.T, environ []string, args ...string) (code int, stdou
 	cmd := voicebridge(t, environ, args...)
 	var out, errs output
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	testkit.Must(t, cmd.Start())
+	must(t, cmd.Start())
 	limit := time.AfterFunc(testkit.Patience, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	_ = cmd.Wait() // ProcessState says how it ended
@@ -160,7 +162,7 @@ func launchIn(t *testing.T, dir string, environ []string, args ...string) *progr
 	p := &program{t: t, cmd: voicebridge(t, environ, args...), stdout: line, stderr: &output{}, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = line, p.stderr
-	testkit.Must(t, p.cmd.Start())
+	must(t, p.cmd.Start())
 	go func() {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // ProcessState says how it ended
@@ -198,7 +200,7 @@ func (f *firstLine) Write(p []byte) (int, error) {
 func (p *program) kill() {
 	p.t.Helper()
 	p.mine = true
-	testkit.Must(p.t, p.cmd.Process.Kill())
+	must(p.t, p.cmd.Process.Kill())
 	testkit.Receive(p.t, "the end of the killed process", p.ended)
 }
 
@@ -280,15 +282,15 @@ var unpooled = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, 
 func exchange(t *testing.T, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	testkit.Must(t, err)
+	must(t, err)
 	if body != "" {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	res, err := unpooled.Do(req)
-	testkit.Must(t, err)
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	content, err := io.ReadAll(res.Body)
-	testkit.Must(t, err)
+	must(t, err)
 	return res.StatusCode, string(content)
 }
 

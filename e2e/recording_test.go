@@ -56,7 +56,7 @@ func soundsOf(t *testing.T, file string) (packets [][]byte) {
 func (r *rig) tapes(t *testing.T) []string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(strings.TrimPrefix(r.database, "sqlite:")), "*", "tapes", "*.tape"))
-	testkit.Must(t, err)
+	must(t, err)
 	return paths
 }
 
@@ -81,7 +81,7 @@ func (r *rig) track(t *testing.T, callID, name string) (packets [][]byte) {
 func (r *rig) sound(t *testing.T, threadID, words string) (packets [][]byte, at thread.AudioSpan) {
 	t.Helper()
 	var list struct{ Messages []thread.Message }
-	testkit.Must(t, json.Unmarshal([]byte(r.do(t, http.MethodGet, "/api/threads/"+threadID+"/messages", "", "").body), &list))
+	must(t, json.Unmarshal([]byte(r.do(t, http.MethodGet, "/api/threads/"+threadID+"/messages", "", "").body), &list))
 	for _, m := range list.Messages {
 		if m.Text() != words || m.Metadata.Audio == nil {
 			continue
@@ -196,7 +196,7 @@ func TestRecordingKilled(t *testing.T) {
 		if tapes := r.tapes(t); len(tapes) == 1 {
 			var err error
 			data, err = os.ReadFile(tapes[0])
-			testkit.Must(t, err)
+			must(t, err)
 		}
 		return bytes.Contains(data, last[len(last)-1])
 	})

@@ -54,7 +54,7 @@ func neighbourTakesThread(t *testing.T, shared bool) {
 	c.at(1)
 	later := c.dial(t, request{thread: first.thread})
 	var ready struct{ Replayed int }
-	testkit.Must(t, json.Unmarshal(later.next("bridge.ready").Raw, &ready))
+	must(t, json.Unmarshal(later.next("bridge.ready").Raw, &ready))
 	testkit.Equal(t, map[bool]int{true: len(want)}[shared], ready.Replayed, "messages were replayed")
 	if !shared {
 		c.launch(0) // before anything is said in the later call

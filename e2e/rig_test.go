@@ -214,11 +214,11 @@ func keptAddress(t *testing.T) string {
 		}
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			testkit.Must(t, mark.Close())
+			must(t, mark.Close())
 			continue
 		}
-		testkit.Must(t, l.Close())
-		t.Cleanup(func() { testkit.Must(t, mark.Close()) })
+		must(t, l.Close())
+		t.Cleanup(func() { must(t, mark.Close()) })
 		return address
 	}
 	t.Fatal("no address is free")
@@ -365,7 +365,7 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 		return nil
 	}
 	session, err := r.sim.WaitSession(testkit.Context(t, "the upstream's session of a call"), before+1)
-	testkit.Must(t, err)
+	must(t, err)
 	return session
 }
 
@@ -373,7 +373,7 @@ func (r *rig) sessionAfter(t *testing.T, before int, begun bool) *simulator.Sess
 func (c *caller) offer() string {
 	c.t.Helper()
 	peer, offer, err := c.rig.api.Offer(c.rig.ctx, c.handlers())
-	testkit.Must(c.t, err)
+	must(c.t, err)
 	c.peer = peer
 	c.send = func(data []byte) error { return peer.Send(c.rig.ctx, data) }
 	c.t.Cleanup(c.leave)
@@ -392,11 +392,11 @@ func (c *caller) accept(answer string) {
 	c.t.Helper()
 	if c.peer == nil {
 		line, err := json.Marshal(answer)
-		testkit.Must(c.t, err)
+		must(c.t, err)
 		c.raw(line)
 		return
 	}
-	testkit.Must(c.t, c.peer.Accept(c.rig.ctx, answer))
+	must(c.t, c.peer.Accept(c.rig.ctx, answer))
 	flow := new(media.Flow)
 	flow.Open()
 	heard := make(chan struct{})
@@ -416,9 +416,9 @@ func callForm(t *testing.T, offer, session string) (contentType, body string) {
 		if err == nil {
 			_, err = io.WriteString(p, part.content)
 		}
-		testkit.Must(t, err)
+		must(t, err)
 	}
-	testkit.Must(t, w.Close())
+	must(t, w.Close())
 	return w.FormDataContentType(), b.String()
 }
 
@@ -432,7 +432,7 @@ type reply struct {
 func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 	t.Helper()
 	req, err := http.NewRequestWithContext(r.ctx, method, r.url+path, strings.NewReader(body))
-	testkit.Must(t, err)
+	must(t, err)
 	if kind != "" {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -440,10 +440,10 @@ func (r *rig) do(t *testing.T, method, path, kind, body string) reply {
 		req.Header.Set("Authorization", "Bearer "+r.token)
 	}
 	res, err := unpooled.Do(req)
-	testkit.Must(t, err)
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)
-	testkit.Must(t, err)
+	must(t, err)
 	return reply{res.StatusCode, res.Header, string(text)}
 }
 

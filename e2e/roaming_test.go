@@ -114,7 +114,7 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 	var err error
 	fail := func(errs ...error) {
 		t.Helper()
-		testkit.Must(t, errors.Join(errs...))
+		must(t, errors.Join(errs...))
 	}
 	fail(engine.RegisterDefaultCodecs())
 	b.pc, err = webrtc.NewAPI(webrtc.WithSettingEngine(s), webrtc.WithMediaEngine(&engine)).NewPeerConnection(webrtc.Configuration{})
@@ -152,16 +152,16 @@ func (r *rig) roam(t *testing.T, network *network, session string) *roaming {
 func (b *roaming) nextOffer(restart bool) string {
 	b.t.Helper()
 	offer, err := b.pc.CreateOffer(&webrtc.OfferOptions{ICERestart: restart})
-	testkit.Must(b.t, err)
+	must(b.t, err)
 	gathered := webrtc.GatheringCompletePromise(b.pc)
-	testkit.Must(b.t, b.pc.SetLocalDescription(offer))
+	must(b.t, b.pc.SetLocalDescription(offer))
 	testkit.Receive(b.t, "the addresses of an offer", gathered)
 	return withoutCandidates(b.pc.LocalDescription().SDP)
 }
 
 func (b *roaming) take(answer string) {
 	b.t.Helper()
-	testkit.Must(b.t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
+	must(b.t, b.pc.SetRemoteDescription(webrtc.SessionDescription{Type: webrtc.SDPTypeAnswer, SDP: answer}))
 }
 
 // restart restarts ICE, as a page does after a change of its network.
@@ -185,7 +185,7 @@ func (b *roaming) isHeard(n int64) {
 func listenAt(t *testing.T, address int) net.PacketConn {
 	t.Helper()
 	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, byte(1+address))})
-	testkit.Must(t, err)
+	must(t, err)
 	return socket
 }
 

@@ -98,7 +98,7 @@ func (r *rig) clientSecret(t *testing.T) (key string) {
 	t.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	res, err := (&http.Client{Transport: transport}).Post(r.url+"/v1/realtime/client_secrets", "application/json", strings.NewReader("{}"))
-	testkit.Must(t, err)
+	must(t, err)
 	defer res.Body.Close()
 	var secret struct{ Value string }
 	if err := json.NewDecoder(res.Body).Decode(&secret); err != nil || !strings.HasPrefix(secret.Value, "ek_") {

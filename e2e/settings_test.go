@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 )
 
@@ -13,7 +12,7 @@ import (
 func write(t *testing.T, yaml string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	testkit.Must(t, os.WriteFile(path, []byte(yaml), 0o600))
+	must(t, os.WriteFile(path, []byte(yaml), 0o600))
 	return path
 }
 

@@ -35,7 +35,7 @@ func TestShutdownFinishes(t *testing.T) {
 	spoken.next(realtime.TypeInputCommitted)
 
 	r.mine = true // the test stops it itself
-	testkit.Must(t, r.cmd.Process.Signal(syscall.SIGTERM))
+	must(t, r.cmd.Process.Signal(syscall.SIGTERM))
 	testkit.Eventually(t, "a server that is not ready", func() bool { return r.do(t, http.MethodGet, "/readyz", "", "").status == http.StatusServiceUnavailable })
 	_, status, body := r.try(t, request{})
 	wantRefusal(t, status, body, http.StatusServiceUnavailable, "shutting_down")

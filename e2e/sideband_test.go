@@ -46,7 +46,7 @@ func TestSideband(t *testing.T) {
 	call.next("bridge.ready")
 	_, secret := r.post(t, "/v1/realtime/client_secrets", "application/json", "{}")
 	var made struct{ Value string }
-	testkit.Must(t, json.Unmarshal([]byte(secret), &made))
+	must(t, json.Unmarshal([]byte(secret), &made))
 	for name, tt := range map[string]struct {
 		token  string
 		status int
@@ -99,7 +99,7 @@ func TestSideband(t *testing.T) {
 
 	call.say(waitPlease)
 	side.tool()
-	testkit.Must(t, side.conn.CloseNow())
+	must(t, side.conn.CloseNow())
 	failed := call.next("bridge.tool.failed")
 	if !strings.Contains(string(failed.Raw), "not connected") {
 		t.Errorf("the tool whose sideband is gone: %s", failed.Raw)
@@ -167,7 +167,7 @@ func TestSocketsElsewhere(t *testing.T) {
 	heard := second.session.AudioPackets()
 	testkit.Eventually(t, "the caller's sound at the upstream", func() bool { return second.session.AudioPackets() > heard })
 
-	testkit.Must(t, second.conn.CloseNow()) // the call waits
+	must(t, second.conn.CloseNow()) // the call waits
 	third := c.at(1).rejoin(t, second.caller)
 	third.welcomed()
 	side.next("bridge.message")

@@ -20,7 +20,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
 	"voicebridge/realtime/simulator"
@@ -117,10 +116,10 @@ func (c *socketCaller) append(samples []int16) {
 func samples(t *testing.T, frames [][]byte) (out []int16) {
 	t.Helper()
 	d, err := opus.NewDecoder(24_000)
-	testkit.Must(t, err)
+	must(t, err)
 	for _, frame := range frames {
 		part, err := d.Decode(frame)
-		testkit.Must(t, err)
+		must(t, err)
 		out = append(out, part...)
 	}
 	return out
@@ -154,19 +153,19 @@ func TestSocketClients(t *testing.T) {
 func testSocketClient(t *testing.T, client string) {
 	t.Helper()
 	wav, err := filepath.Abs(voice)
-	testkit.Must(t, err)
+	must(t, err)
 	r := newRig(t, rigConfig{})
 	base, ca := r.url+"/v1", ""
 	if client == "openai" { // which always takes wss
 		target, err := url.Parse(r.url)
-		testkit.Must(t, err)
+		must(t, err)
 		proxy := httptest.NewTLSServer(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(target) }})
 		t.Cleanup(proxy.Close)
 		base, ca = proxy.URL+"/v1", filepath.Join(t.TempDir(), "ca.pem")
-		testkit.Must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}), 0o600))
+		must(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw}), 0o600))
 	}
 	var seen clientWalk
-	testkit.Must(t, json.Unmarshal(runClient(t, client, base, wav, ca), &seen))
+	must(t, json.Unmarshal(runClient(t, client, base, wav, ca), &seen))
 	seen.check(t)
 	if !strings.HasPrefix(client, "openai") && !seen.Interrupted {
 		t.Error("it does not know that an answer was interrupted")
@@ -189,7 +188,7 @@ func TestExampleSocket(t *testing.T) {
 	r := newRig(t, rigConfig{simulator: simulator.Config{Script: script}})
 	speech := pcm.Linear.Append(nil, samples(t, simulator.UserSpeech()))
 	header := "RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\xc0\x5d\x00\x00\x80\xbb\x00\x00\x02\x00\x10\x00data\x00\x00\x00\x00"
-	testkit.Must(t, os.WriteFile(question, append([]byte(header), speech...), 0o600))
+	must(t, os.WriteFile(question, append([]byte(header), speech...), 0o600))
 	say := []string{"-server", strings.Replace(r.url, "http", "ws", 1) + "/v1/realtime", "-say", question, "-answer", answer}
 	out, err := command(t, client, nil, say...).CombinedOutput()
 	for _, words := range []string{"(thread ", "You: " + spokenWords + "\n", "It: " + told + "\n"} {
@@ -198,7 +197,7 @@ func TestExampleSocket(t *testing.T) {
 		}
 	}
 	file, err := os.ReadFile(answer)
-	testkit.Must(t, err)
+	must(t, err)
 	if like := correlation(samples(t, simulator.Speech(told)), pcm.Linear.Decode(nil, file[44:])); like < 0.98 {
 		t.Errorf("the answer has a correlation of %.3f", like)
 	}

@@ -61,12 +61,12 @@ func TestTypeAndExport(t *testing.T) {
 func streamOf(t *testing.T, url, body string) *bufio.Scanner {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	testkit.Must(t, err)
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	r, err := client.Do(req)
-	testkit.Must(t, err)
+	must(t, err)
 	t.Cleanup(func() { _ = r.Body.Close() })
 	return bufio.NewScanner(r.Body)
 }

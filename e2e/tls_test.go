@@ -26,16 +26,16 @@ import (
 func certified(t *testing.T) (environ []string, client *http.Client, file string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(t, err)
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	testkit.Must(t, err)
+	must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	testkit.Must(t, err)
+	must(t, err)
 	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{"cert.pem": cert, "key.pem": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(cert)
@@ -54,10 +54,10 @@ func TestServeTLS(t *testing.T) {
 		t.Fatalf("it printed %q", s.stdout.text.String())
 	}
 	res, err := client.Get(s.url + "/api/config")
-	testkit.Must(t, err)
+	must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	testkit.Must(t, err)
+	must(t, err)
 	var answer struct {
 		ICE []struct {
 			URLs                 []string
@@ -71,7 +71,7 @@ func TestServeTLS(t *testing.T) {
 		t.Error("the secret is revealed")
 	}
 	figures, err := client.Get(s.url + "/metrics")
-	testkit.Must(t, err)
+	must(t, err)
 	defer func() { _ = figures.Body.Close() }()
 	if text, err := io.ReadAll(figures.Body); err != nil || !strings.Contains(string(text), `voicebridge_certificate_not_after_seconds{domain="127.0.0.1"} `) {
 		t.Errorf("the end of the certificate is not among the metrics: %v", err)

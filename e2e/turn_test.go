@@ -7,8 +7,6 @@ import (
 
 	"github.com/pion/logging"
 	"github.com/pion/turn/v5"
-
-	"voicebridge/internal/testkit"
 )
 
 // relay is a TURN server that accepts passwords derived from a secret, as coturn does with
@@ -16,7 +14,7 @@ import (
 func relay(t *testing.T, secret string) (address string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	testkit.Must(t, err)
+	must(t, err)
 	address = conn.LocalAddr().String()
 	quiet := logging.NewDefaultLoggerFactory()
 	quiet.DefaultLogLevel = logging.LogLevelDisabled
@@ -27,7 +25,7 @@ func relay(t *testing.T, secret string) (address string) {
 			RelayAddressGenerator: &turn.RelayAddressGeneratorStatic{RelayAddress: net.IPv4(127, 0, 0, 1), Address: "127.0.0.1"},
 		}},
 	})
-	testkit.Must(t, err)
+	must(t, err)
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			t.Error(err)

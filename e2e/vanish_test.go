@@ -77,7 +77,7 @@ func browserKilled(t *testing.T, r *rig) {
 	absent := r.dial(t, request{absent: true})
 	killed.next("bridge.ready")
 	inAnswer(killed)
-	testkit.Must(t, killed.process.signal(syscall.SIGKILL))
+	must(t, killed.process.signal(syscall.SIGKILL))
 	r.upstreamEnded(killed)
 	r.over(killed, "browser_lost")
 	r.wantLike(t, killed.thread, interrupted)
@@ -113,7 +113,7 @@ func browserPaused(t *testing.T, r *rig) {
 func paused(t *testing.T, r *rig) bool {
 	c := r.dial(t, request{apart: true})
 	c.next("bridge.ready")
-	testkit.Must(t, c.process.signal(syscall.SIGSTOP))
+	must(t, c.process.signal(syscall.SIGSTOP))
 	pad := strings.Repeat("x", draftSize)
 	for i := range drafts {
 		c.session.Inject(fmt.Appendf(nil, `{"type":"response.hologram.delta","n":%d,"pad":%q}`, i, pad))
@@ -131,7 +131,7 @@ func paused(t *testing.T, r *rig) bool {
 	if lost {
 		return false
 	}
-	testkit.Must(t, c.process.signal(syscall.SIGCONT))
+	must(t, c.process.signal(syscall.SIGCONT))
 	c.next(realtime.TypeOutputBufferStopped)
 	c.saved("answer", says(thread.RoleAssistant, spokenAnswer))
 	hello(c)
@@ -164,7 +164,7 @@ func browserStalled(t *testing.T, r *rig) {
 		c := r.dial(t, request{apart: true})
 		c.next("bridge.ready")
 		hello(c)
-		testkit.Must(t, c.process.signal(syscall.SIGSTOP))
+		must(t, c.process.signal(syscall.SIGSTOP))
 		c.session.SimulateSpeech()
 		fact := fmt.Appendf(nil, `{"type":"response.hologram.done","pad":%q}`, strings.Repeat("x", factSize))
 		for range facts {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
 )
 
@@ -26,7 +25,7 @@ func TestVoiceSettings(t *testing.T) {
 			c := r.dial(t, request{})
 			c.next("bridge.ready")
 			update, err := c.session.WaitFor(t.Context(), func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
-			testkit.Must(t, err)
+			must(t, err)
 			for _, want := range tt.want {
 				if !strings.Contains(string(update.Raw), want) {
 					t.Errorf("no %s in %s", want, update.Raw)

@@ -8,8 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/cluster"
@@ -106,9 +105,7 @@ func TestAnnounce(t *testing.T) {
 	s.Cluster.Announce(t.Context(), func() cluster.Address { return cluster.Address{URL: "http://10.0.0.5:8080", Certificate: "ab"} })
 	for range 2 {
 		got := persistencetest.Rows(t, url, "SELECT url || ' ' || certificate FROM instances WHERE id = '"+s.Instance()+"'")
-		if diff := cmp.Diff([][]string{{"http://10.0.0.5:8080 ab"}}, got); diff != "" {
-			t.Errorf("the row of the process (-want +got):\n%s", diff)
-		}
+		testkit.Equal(t, got, [][]string{{"http://10.0.0.5:8080 ab"}}, "the row of the process")
 		must(t, s.Cluster.Rejoin(t.Context()))
 	}
 }
@@ -143,9 +140,7 @@ func TestFirstWatcherOfAnOwner(t *testing.T) {
 					break
 				}
 			}
-			if d := cmp.Diff([]persistence.EventType{persistence.EventThreadUpdated, persistence.EventTurnFinished}, got); d != "" {
-				t.Errorf("events (-want +got):\n%s", d)
-			}
+			testkit.Equal(t, got, []persistence.EventType{persistence.EventThreadUpdated, persistence.EventTurnFinished}, "events")
 		})
 	}
 }
@@ -266,9 +261,7 @@ func respectsTurn(t *testing.T, from, to *persistence.Store) {
 	claim := func(s *persistence.Store, id string) error {
 		return s.Batch(t.Context(), key, func(b *persistence.Batch) error { return b.ClaimTurn(id) })
 	}
-	if err := claim(from, "1"); err != nil {
-		t.Fatalf("ClaimTurn() = %v", err)
-	}
+	must(t, claim(from, "1"))
 	if err := claim(to, "2"); !errors.Is(err, persistence.ErrConflict) {
 		t.Errorf("ClaimTurn() of a thread that is taken = %v, want ErrConflict", err)
 	}

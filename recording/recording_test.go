@@ -703,15 +703,3 @@ func FuzzOgg(f *testing.F) {
 		_ = cut(io.Discard, bytes.NewReader(data), 0, sampleRate)
 	})
 }
-
-// BenchmarkTap is what recording costs a packet on its way.
-func BenchmarkTap(b *testing.B) {
-	r := newRecorder(new(file), head{CallID: "c"}, slog.New(slog.DiscardHandler), func(int) {}, func() {})
-	r.Run(true)
-	defer r.Close()
-	sink, packet := r.User(nowhere{}), media.Packet{Payload: make([]byte, 80)}
-	b.ReportAllocs()
-	for b.Loop() {
-		_ = sink.WriteAudio(&packet)
-	}
-}

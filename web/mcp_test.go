@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // fakeServers are MCP servers of which the sign-in always succeeds.
@@ -89,9 +91,7 @@ func TestToolServers(t *testing.T) {
 	b, f := setupServers(t)
 	want := `{"servers":[{"name":"mail","type":"http","auth":"oauth","per_owner":false,"state":"sign_in","tools":0},` +
 		`{"name":"of alice","type":"stdio","per_owner":true,"state":"failed","reason":"it is broken","tools":0}]}` + "\n"
-	if got := b.do(t, "GET", "/api/mcp", "", alice).body; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, b.do(t, "GET", "/api/mcp", "", alice).body, want, "b.do")
 	for range 2 {
 		wantStatus(t, b.do(t, "DELETE", "/api/mcp/mail", "", bob), 204)
 	}
@@ -102,9 +102,7 @@ func TestToolServers(t *testing.T) {
 		wantError(t, b.do(t, method, path, "", bob), 404, "server_not_found")
 	}
 	none := setup(t, tokens)
-	if got := none.do(t, "GET", "/api/mcp", "", alice).body; got != `{"servers":[]}`+"\n" {
-		t.Errorf("without servers: %s", got)
-	}
+	testkit.Equal(t, none.do(t, "GET", "/api/mcp", "", alice).body, `{"servers":[]}`+"\n", "without servers")
 	wantError(t, none.do(t, "POST", "/api/mcp/mail/connect", "", alice), 404, "server_not_found")
 	wantError(t, none.do(t, "DELETE", "/api/mcp/mail", "", alice), 404, "server_not_found")
 	wantError(t, none.do(t, "GET", "/api/mcp/callback?state=s", ""), 404, "server_not_found")
@@ -127,12 +125,8 @@ func TestConnect(t *testing.T) {
 	} {
 		r := b.do(t, "POST", c.path, "", append(c.options, alice)...)
 		wantStatus(t, r, 200)
-		if r.body != `{"authorize_url":"https://auth.example/authorize?state=s"}`+"\n" {
-			t.Errorf("got %s", r.body)
-		}
-		if got := f.redirects[len(f.redirects)-1]; got != c.want {
-			t.Errorf("comes back to %s, want %s", got, c.want)
-		}
+		testkit.Equal(t, r.body, `{"authorize_url":"https://auth.example/authorize?state=s"}`+"\n", "r.body")
+		testkit.Equal(t, f.redirects[len(f.redirects)-1], c.want, "comes back")
 		cookie := cookiesOf(r)[0]
 		if !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.Secure != c.secure || !strings.HasSuffix(c.want, cookie.Path) || cookie.MaxAge != 900 {
 			t.Errorf("cookie %+v", cookie)
@@ -199,8 +193,6 @@ func TestSentence(t *testing.T) {
 	for text, want := range map[string]string{
 		"it is over": "It is over.", "it is over.": "It is over.", "ärger": "Ärger.", "無効": "無効.", "": ".",
 	} {
-		if got := sentence(text); got != want {
-			t.Errorf("sentence(%q) = %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, sentence(text), want, "sentence(%q)", text)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/google/go-cmp/cmp"
 
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
@@ -91,9 +90,7 @@ func TestPassSocket(t *testing.T) {
 				for _, name := range []string{"Authorization", "Cookie", "X-Forwarded-For", "Origin", "Sec-Websocket-Protocol"} {
 					names = append(names, name+": "+strings.Join(r.Header.Values(name), " "))
 				}
-				if diff := cmp.Diff([]string{"Authorization: ", "Cookie: ", "X-Forwarded-For: ", "Origin: ", "Sec-Websocket-Protocol: realtime"}, names); diff != "" {
-					t.Errorf("headers (-want +got):\n%s", diff)
-				}
+				testkit.Equal(t, names, []string{"Authorization: ", "Cookie: ", "X-Forwarded-For: ", "Origin: ", "Sec-Websocket-Protocol: realtime"}, "headers")
 				if res.Header.Get("X-Thread-Id") != "thread-1" || len(res.Header.Values("Cache-Control")) != 1 || conn.Subprotocol() != "realtime" {
 					t.Errorf("the answer's headers: %v", res.Header)
 				}
@@ -261,10 +258,6 @@ func TestAskedByAProcess(t *testing.T) {
 	}
 	live("call-2")
 	wantStatus(t, other.do(t, "DELETE", "/api/me", "", as("alice-token-of-tests")), 204)
-	if diff := cmp.Diff([]string{"call-1", "call-2"}, b.calls.hungUp); diff != "" {
-		t.Errorf("calls that were ended (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"alice"}, erased); diff != "" {
-		t.Errorf("erased (-want +got):\n%s", diff)
-	}
+	testkit.Equal(t, b.calls.hungUp, []string{"call-1", "call-2"}, "calls that were ended")
+	testkit.Equal(t, erased, []string{"alice"}, "erased")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"voicebridge/chat"
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/cluster"
 	"voicebridge/persistence/persistencetest"
@@ -52,9 +53,7 @@ func TestResumeInAnotherProcess(t *testing.T) {
 	}
 	followers[1][0].until("text-delta") // while the answer is being made
 	wantStatus(t, other.do(t, "GET", stream, "", header("Last-Event-ID", "another:3")), 204)
-	if status := other.do(t, "GET", stream, "", header("Last-Event-ID", turn)).StatusCode; status != http.StatusBadRequest {
-		t.Errorf("an id without a number: status %d", status)
-	}
+	testkit.Equal(t, other.do(t, "GET", stream, "", header("Last-Event-ID", turn)).StatusCode, http.StatusBadRequest, "an id without a number: status")
 	close(more)
 	for i := range followers[0] {
 		if want, got := streamed(t, followers[0][i].rest()), streamed(t, followers[1][i].rest()); got != want {

@@ -27,9 +27,7 @@ func TestConfigAnswer(t *testing.T) {
 	})
 	want := `{"upstream":"simulator","upstream_note":"a simulator","version":"test","model":"model-1","voice":"voice-1","turn_detection":null,` +
 		`"authentication":false,"owner":"local","recording":false,"ice_servers":[{"urls":["turn:t.example"],"username":"u","credential":"p"}]}` + "\n"
-	if got := b.do(t, "GET", "/api/config", "").body; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, b.do(t, "GET", "/api/config", "").body, want, "b.do(t, \"GET\", \"/api/config\", \"\").body")
 }
 
 type namedTool string
@@ -57,9 +55,7 @@ func TestTools(t *testing.T) {
 	})
 	want := `{"tools":[{"name":"a","description":"d","parameters":{"type":"object"},"executor":"app"},` +
 		`{"name":"s__b","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s"}]}` + "\n"
-	if got := b.do(t, "GET", "/api/tools", "", as("alice-token-of-tests")).body; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, b.do(t, "GET", "/api/tools", "", as("alice-token-of-tests")).body, want, "b.do")
 	wantStatus(t, b.do(t, "POST", "/api/assistants", `{"name":"Desk"}`, alice), 201)
 	of := "/api/tools?thread_id=" + decode[struct{ ID string }](t, b.do(t, "POST", "/api/threads", `{"assistant_id":"desk"}`, alice)).ID
 	if got := b.do(t, "GET", of, "", alice).body; !strings.HasPrefix(got, `{"tools":[{"name":"c",`) {
@@ -79,9 +75,7 @@ func TestTools(t *testing.T) {
 		`"name":"s__c","description":"d","parameters":{"type":"object"},"executor":"mcp","server":"s","state":"held","offered":false,"why":"new"}`) || !strings.Contains(got, `"servers":[{"name":"s","connected":false,"tools":0}]`) {
 		t.Errorf("with tools that need approval: %s", got)
 	}
-	if got := setup(t, nil).do(t, "GET", "/api/tools", "").body; got != `{"tools":[]}`+"\n" {
-		t.Errorf("without tools: %s", got)
-	}
+	testkit.Equal(t, setup(t, nil).do(t, "GET", "/api/tools", "").body, `{"tools":[]}`+"\n", "without tools")
 }
 
 func TestHealth(t *testing.T) {
@@ -250,9 +244,7 @@ func TestRunWaitsForRequests(t *testing.T) {
 		}
 	}
 	close(b.calls.hold)
-	if got := testkit.Take(t, "the status", status); got != 201 {
-		t.Errorf("status %d", got)
-	}
+	testkit.Equal(t, testkit.Take(t, "the status", status), 201, "status")
 	must(t, testkit.Take(t, "the stop", stopped))
 	if _, err := net.DialTimeout("tcp", address, time.Second); err == nil {
 		t.Error("it still listens")
@@ -409,7 +401,5 @@ func TestBodyTimeLimitEndsWithTheBody(t *testing.T) {
 	}
 	<-time.After(2 * b.pipeline.bodyTimeout) // waits for the real limit, which is short
 	close(b.calls.hold)
-	if got := testkit.Take(t, "the status", status); got != 201 {
-		t.Errorf("status %d", got)
-	}
+	testkit.Equal(t, testkit.Take(t, "the status", status), 201, "status")
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"voicebridge/assistant"
+	"voicebridge/internal/testkit"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/charts"
 	"voicebridge/toolkit/httptool"
@@ -48,9 +49,7 @@ func TestToolsOfAssistants(t *testing.T) {
 			names = append(names, strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(d.Name, "create_"), "ask_"), "_chart"))
 		}
 		slices.Sort(names)
-		if got := strings.Join(names, " "); got != want {
-			t.Errorf("%s has the tools %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, strings.Join(names, " "), want, "%s has the tools", text)
 		if all, err := tools.spoken(t.Context(), "anna", assistant.Assistant{}); err != nil || all.Len() != 4 {
 			t.Errorf("without an assistant there are %d tools, %v", all.Len(), err)
 		}

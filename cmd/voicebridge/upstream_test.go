@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/realtimetest"
 )
 
@@ -19,9 +20,7 @@ func TestOtherVoiceServers(t *testing.T) {
 			t.Chdir(t.TempDir())
 			cfg, err := config.Load(config.Sources{Environ: environ})
 			must(t, err)
-			if cfg.Driver() != config.UpstreamOpenAI {
-				t.Errorf("the driver is %s", cfg.Driver())
-			}
+			testkit.Equal(t, cfg.Driver(), config.UpstreamOpenAI, "the driver")
 			session := `{"type":"realtime","model":"` + cfg.Realtime.Model + `"}`
 			call, err := realtimeClient(&cfg, &cfg.Upstreams[0]).CreateCall(t.Context(), "v=0", []byte(session))
 			if err != nil || call.Answer == "" {

@@ -381,18 +381,3 @@ func BenchmarkEncode(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkDecode(b *testing.B) {
-	for _, rate := range []int{24000, 48000} {
-		b.Run(fmt.Sprintf("%d Hz", rate), func(b *testing.B) {
-			packets := packetsOf(b, "../simulator/clips/long-1.ogg")
-			d, err := NewDecoder(rate)
-			must(b, err)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				_, err := d.Decode(packets[i%len(packets)])
-				must(b, err)
-			}
-		})
-	}
-}

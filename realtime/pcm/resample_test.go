@@ -114,16 +114,3 @@ func TestResampler(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkResample(b *testing.B) {
-	for _, rates := range [][2]int{{48000, 24000}, {24000, 16000}, {24000, 48000}, {24000, 8000}} {
-		b.Run(fmt.Sprintf("%d to %d", rates[0], rates[1]), func(b *testing.B) {
-			r, err := NewResampler(rates[0], rates[1])
-			testkit.Must(b, err)
-			frame := tone(rates[0], 440)[:rates[0]/50]
-			for b.Loop() {
-				r.Process(frame)
-			}
-		})
-	}
-}

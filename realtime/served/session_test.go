@@ -177,9 +177,7 @@ func TestPieces(t *testing.T) {
 				s.Message([]byte(`{"type":"response.create"}`))
 				time.Sleep(10 * time.Second)
 			})
-			if got := l.story(); got != tt.want {
-				t.Errorf("told\n%s\nwant\n%s", got, tt.want)
-			}
+			testkit.Equal(t, l.story(), tt.want, "told")
 		})
 	}
 }

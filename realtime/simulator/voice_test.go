@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
@@ -19,9 +20,7 @@ func TestVoice(t *testing.T) {
 		t.Errorf("%d clips", len(v.clips))
 	}
 	dec, err := opus.NewDecoder(48_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range v.clips {
 		loud := 0
 		for _, f := range c.frames {
@@ -51,9 +50,7 @@ func TestVoice(t *testing.T) {
 			long += len(c.frames)
 		}
 	}
-	if got := len(v.say(textLong)); got != long {
-		t.Errorf("the long answer has %d frames, its clips %d", got, long)
-	}
+	testkit.Equal(t, len(v.say(textLong)), long, "the long answer has frames, its clips")
 	if a, b := v.say("Never recorded words. "+textPlain), v.say("Never recorded words. "+textPlain); len(a) != len(b) || len(a) < 3*wordFrames {
 		t.Errorf("%d and %d frames", len(a), len(b))
 	}
@@ -62,9 +59,7 @@ func TestVoice(t *testing.T) {
 func TestChunks(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "one", "one two three four", "  odd   spaces ", "ünï çødé wörds höre ends", textLong} {
-		if got := strings.Join(chunks(text), ""); got != text {
-			t.Errorf("%q became %q", text, got)
-		}
+		testkit.Equal(t, strings.Join(chunks(text), ""), text, "became")
 	}
 	if n := len(chunks(textLong)); n < 15 {
 		t.Errorf("%d chunks", n)
@@ -81,12 +76,8 @@ func TestSampleArguments(t *testing.T) {
 			"l":{"type":"array","items":{"type":"number"}},"u":{"anyOf":[{"type":"boolean"}]}}}`: `{"b":true,"c":7,"d":"def","e":"one","i":5,"l":[1],"n":1,"o":{"k":"hello"},"s":"hello","u":true,"x":"hello"}`,
 	} {
 		o, err := served.Read[object]([]byte(schema))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := sampleArguments(o); got != want {
-			t.Errorf("%s\ngot  %s\nwant %s", schema, got, want)
-		}
+		testkit.Must(t, err)
+		testkit.Equal(t, sampleArguments(o), want, "%s", schema)
 	}
 	deep := strings.Repeat(`{"type":"array","items":`, 40) + `{}` + strings.Repeat(`}`, 40)
 	o, err := served.Read[object]([]byte(`{"required":["a"],"properties":{"a":` + deep + `}}`))

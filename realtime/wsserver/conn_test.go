@@ -26,6 +26,8 @@ import (
 	"voicebridge/realtime/pcm"
 )
 
+var must = testkit.Must
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pipe is a socket without a network.
@@ -251,7 +253,7 @@ func (r *room) count() int {
 func (r *room) tell(events ...string) {
 	r.t.Helper()
 	for _, event := range events {
-		testkit.Must(r.t, r.conn.Send(r.t.Context(), []byte(event)))
+		must(r.t, r.conn.Send(r.t.Context(), []byte(event)))
 	}
 	synctest.Wait()
 }
@@ -580,7 +582,7 @@ const (
 func (r *room) speak(ms int) {
 	r.t.Helper()
 	e, err := opus.NewEncoder(24000)
-	testkit.Must(r.t, err)
+	must(r.t, err)
 	p := media.Packet{Source: media.NewSource()}
 	for frame := range slices.Chunk(tone(24*ms), 480) {
 		if p.Payload, err = e.Encode(frame); err != nil {
@@ -588,7 +590,7 @@ func (r *room) speak(ms int) {
 		}
 		p.Sequence++
 		p.Timestamp += media.FrameStep
-		testkit.Must(r.t, r.conn.WriteAudio(&p))
+		must(r.t, r.conn.WriteAudio(&p))
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -920,7 +922,7 @@ func TestTransparent(t *testing.T) {
 		for frame := range slices.Chunk(sound, 960) {
 			p.Sequence++
 			p.Payload = frame
-			testkit.Must(t, r.conn.WriteAudio(&p))
+			must(t, r.conn.WriteAudio(&p))
 		}
 		synctest.Wait()
 		if !slices.Equal(r.pipe.heard(), sound) {
@@ -971,7 +973,7 @@ func TestEnds(t *testing.T) {
 			r.tell(partAdded, started)
 			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
 			for range 31 * 50 {
-				testkit.Must(t, r.conn.WriteAudio(&sound))
+				must(t, r.conn.WriteAudio(&sound))
 			}
 			synctest.Wait()
 			testkit.Equal(t, r.told(), 1, "the call was told times")
@@ -985,7 +987,7 @@ func TestEnds(t *testing.T) {
 			r.tell(partAdded, started)
 			sound := media.Packet{Format: linear, Payload: pcm.Linear.Append(nil, tone(480))}
 			for range 10 * 50 {
-				testkit.Must(t, r.conn.WriteAudio(&sound))
+				must(t, r.conn.WriteAudio(&sound))
 			}
 			r.tell(cleared, speech)
 			var left []string

@@ -23,7 +23,7 @@ func (r *room) early(source uint32, part media.Part, ms int) {
 		p.Timestamp += media.FrameStep
 		p.Payload = pcm.Linear.Append(nil, tone(480))
 		p.Part = &part
-		testkit.Must(r.t, r.conn.WriteAudio(p))
+		must(r.t, r.conn.WriteAudio(p))
 	}
 	synctest.Wait()
 }
@@ -31,7 +31,7 @@ func (r *room) early(source uint32, part media.Part, ms int) {
 func (r *room) complete(source uint32, part media.Part) {
 	r.t.Helper()
 	part.Last = true
-	testkit.Must(r.t, r.conn.WriteAudio(&media.Packet{Source: source, Format: linear, Part: &part}))
+	must(r.t, r.conn.WriteAudio(&media.Packet{Source: source, Format: linear, Part: &part}))
 	synctest.Wait()
 }
 
@@ -236,7 +236,7 @@ func TestEarlyAgain(t *testing.T) {
 		before.Handle(media.Handlers{}, nil)
 		before.TrySend([]byte(partAdded))
 		p := media.Packet{Source: 1, Format: linear, Part: &part, Payload: pcm.Linear.Append(nil, tone(480))}
-		testkit.Must(t, before.WriteAudio(&p))
+		must(t, before.WriteAudio(&p))
 		r.conn.Succeed(before)
 		_ = before.Close()
 		r.tell(done)

@@ -151,9 +151,7 @@ func TestWebToolsEndBeforeTheirTime(t *testing.T) {
 		1: time.Second - time.Second/6, 6: 5 * time.Second, 30: 25 * time.Second, 60: 55 * time.Second, 600: 595 * time.Second,
 	} {
 		c := Config{Tools: Tools{Settings: toolkit.Settings{Timeout: time.Duration(seconds) * time.Second}}}
-		if got := c.WebTools().Timeout; got != want {
-			t.Errorf("%d seconds: got %v, want %v", seconds, got, want)
-		}
+		testkit.Equal(t, c.WebTools().Timeout, want, "%d seconds", seconds)
 	}
 }
 
@@ -376,16 +374,12 @@ hooks: {endpoints: [{url: "https://h/", secret_env: HOOK, events: [call.ended]}]
 		"OPENAI_API_KEY_FILE=" + file, "VOICEBRIDGE_API_TOKENS_FILE=" + tokens, "DATABASE_URL_FILE=" + write(t, "postgres://u:p@h/db"),
 		"AWS_SESSION_TOKEN_FILE=" + file, "MINE_FILE=" + file, "HOOK_FILE=" + hook, "HEADERS_FILE=" + headers, "AWS_CONFIG_FILE=/x", "SSL_CERT_FILE=/x",
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, got := range map[string]string{
 		"OPENAI_API_KEY": cfg.Secrets.OpenAIKey.Reveal(), "VOICEBRIDGE_API_TOKENS": cfg.Secrets.Tokens[0].Token.Reveal(),
 		"AWS_SESSION_TOKEN": cfg.Secrets.S3Session.Reveal(), "api_key_env": cfg.Upstreams[0].Key.Reveal(),
 	} {
-		if got != "canary-of-16-bytes" {
-			t.Errorf("%s: %q", name, got)
-		}
+		testkit.Equal(t, got, "canary-of-16-bytes", "%s", name)
 	}
 	if cfg.Secrets.DatabaseURL.Reveal() != "postgres://u:p@h/db" || len(cfg.Upstreams[0].Headers) != 1 {
 		t.Errorf("database and headers: %+v", cfg.Upstreams[0])
@@ -593,7 +587,5 @@ func TestListsOfGroups(t *testing.T) {
 	for _, p := range problems {
 		text.WriteString(p.Path + ": " + p.Reason.Error() + "\n")
 	}
-	if text.String() != "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports[0]: 0 is not between 1 and 65535\n" {
-		t.Error(text.String())
-	}
+	testkit.Equal(t, text.String(), "entries[1].name: it must not be empty\nentries[1].kind: \"c\" is not one of a, b\nentries[1].ports[0]: 0 is not between 1 and 65535\n", "text.String()")
 }

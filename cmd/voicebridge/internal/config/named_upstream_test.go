@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestNamedUpstream reads which upstream the environment names, by its name in the list, its profile or its address.
@@ -49,9 +51,7 @@ func TestNamedUpstream(t *testing.T) {
 			}
 			u := &cfg.Upstreams[0]
 			p := u.Settled()
-			if first := u.By() + " " + u.Address() + " " + p.KeyHeader + " " + p.KeyPrefix + u.Key.Reveal(); first != c.first {
-				t.Errorf("got %q, want %q", first, c.first)
-			}
+			testkit.Equal(t, u.By()+" "+u.Address()+" "+p.KeyHeader+" "+p.KeyPrefix+u.Key.Reveal(), c.first, "u.By")
 		})
 	}
 	cfg, err := Load(Sources{File: noFile(t), Environ: []string{"VOICEBRIDGE_UPSTREAM=xai", "XAI_API_KEY=x"}})

@@ -113,7 +113,5 @@ func TestChecks(t *testing.T) {
 // must ends the test if there is an error.
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

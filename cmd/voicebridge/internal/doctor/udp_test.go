@@ -85,8 +85,6 @@ func TestSTUNAddress(t *testing.T) {
 		"stun.example.org": "stun.example.org:3478", "stun.example.org:19302": "stun.example.org:19302", "[2001:db8::1]": "[2001:db8::1]:3478",
 		"[2001:db8::1]:5": "[2001:db8::1]:5", "192.0.2.1?transport=udp": "192.0.2.1:3478",
 	} {
-		if got := stunAddress(server); got != want {
-			t.Errorf("stunAddress(%q) = %q, want %q", server, got, want)
-		}
+		testkit.Equal(t, stunAddress(server), want, "stunAddress(%q)", server)
 	}
 }

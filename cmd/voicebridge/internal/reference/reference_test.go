@@ -23,6 +23,8 @@ import (
 	"voicebridge/internal/testkit"
 )
 
+var must = testkit.Must
+
 var update = flag.Bool("update", false, "write the pages anew")
 
 const root = "../../../.."
@@ -35,11 +37,11 @@ func TestReference(t *testing.T) {
 	} {
 		path := filepath.Join(root, name)
 		if *update {
-			testkit.Must(t, os.WriteFile(path, []byte(page), 0o644))
+			must(t, os.WriteFile(path, []byte(page), 0o644))
 			continue
 		}
 		have, err := os.ReadFile(path)
-		testkit.Must(t, err)
+		must(t, err)
 		testkit.Equal(t, page, string(have), "%s is stale, run make gen", name)
 	}
 }
@@ -57,7 +59,7 @@ func structs(t *testing.T, pattern string) map[string]declared {
 			continue
 		}
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		testkit.Must(t, err)
+		must(t, err)
 		for _, d := range parsed.Decls {
 			group, ok := d.(*ast.GenDecl)
 			if !ok || group.Tok != token.TYPE {
@@ -182,11 +184,11 @@ type constant struct{ value, comment string }
 func constants(t *testing.T, pattern, kind string) []constant {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, pattern))
-	testkit.Must(t, err)
+	must(t, err)
 	var out []constant
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
-		testkit.Must(t, err)
+		must(t, err)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			spec, ok := n.(*ast.ValueSpec)
 			if !ok || len(spec.Values) != 1 {
@@ -209,9 +211,9 @@ func constants(t *testing.T, pattern, kind string) []constant {
 func api(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "web/openapi.yaml"))
-	testkit.Must(t, err)
+	must(t, err)
 	var doc map[string]any
-	testkit.Must(t, yaml.Unmarshal(raw, &doc))
+	must(t, yaml.Unmarshal(raw, &doc))
 	var b strings.Builder
 	b.WriteString(`# HTTP API
 

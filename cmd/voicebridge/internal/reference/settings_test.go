@@ -16,7 +16,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/internal/testkit"
 )
 
 // texts are the comments of structs and their fields, by package.
@@ -148,7 +147,7 @@ func schemaOfSettings(t *testing.T) string {
 	encoder := json.NewEncoder(&out)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
-	testkit.Must(t, encoder.Encode(s))
+	must(t, encoder.Encode(s))
 	return out.String()
 }
 
@@ -156,9 +155,9 @@ func schemaOfSettings(t *testing.T) string {
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	var s jsonschema.Schema
-	testkit.Must(t, json.Unmarshal([]byte(schemaOfSettings(t)), &s))
+	must(t, json.Unmarshal([]byte(schemaOfSettings(t)), &s))
 	schema, err := s.Resolve(nil)
-	testkit.Must(t, err)
+	must(t, err)
 	for text, ok := range map[string]bool{
 		example(t): true,
 		"listen: 127.0.0.1:1\ncalls: {idle_minutes: 5}\ntools: {web: {allow_ports: [81]}}":   true,
@@ -170,12 +169,12 @@ func TestSchema(t *testing.T) {
 		"assistants: [{name: x, voice: {speed: 9}}]": false, "assistants: [{}]": false,
 	} {
 		var values any
-		testkit.Must(t, yaml.Unmarshal([]byte(text), &values))
+		must(t, yaml.Unmarshal([]byte(text), &values))
 		if err := schema.Validate(values); (err == nil) != ok {
 			t.Errorf("the schema says of %.80q: %v", text, err)
 		}
 		path := filepath.Join(t.TempDir(), "voicebridge.yaml")
-		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 		if _, err := config.Load(config.Sources{File: path, Environ: []string{"DESK=whsec_" + strings.Repeat("a", 32)}}); (err == nil) != ok {
 			t.Errorf("the program says of %.80q: %v", text, err)
 		}

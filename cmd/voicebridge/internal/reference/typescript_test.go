@@ -11,19 +11,17 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
-
-	"voicebridge/internal/testkit"
 )
 
 // typeScript are the schemas of the HTTP API as types, in their order.
 func typeScript(t *testing.T) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "web/openapi.yaml"))
-	testkit.Must(t, err)
+	must(t, err)
 	var doc struct {
 		Components struct{ Schemas yaml.Node }
 	}
-	testkit.Must(t, yaml.Unmarshal(raw, &doc))
+	must(t, yaml.Unmarshal(raw, &doc))
 	var b strings.Builder
 	b.WriteString("// What the HTTP API takes and answers with. Made by make gen; /openapi.json of a running server says more.\n")
 	for name, schema := range pairs(&doc.Components.Schemas) {
