@@ -153,15 +153,16 @@ func (s *Sandbox) readFrames(frames io.Reader, out *output) (*ending, error) {
 // cannot be.
 func (s *Sandbox) ProbeJavaScript(ctx context.Context) (confinement string, err error) {
 	const program, want = "[6].map(n => n * 7)[0]", "42"
-	outcome, confined := s.javaScript(ctx, program, true)
+	p := s.patient()
+	outcome, confined := p.javaScript(ctx, program, true)
 	if outcome.Exit == ExitCrashed && ctx.Err() == nil {
 		// Giving up the filter is permanent, so a passing failure must not cause it.
-		outcome, confined = s.javaScript(ctx, program, true)
+		outcome, confined = p.javaScript(ctx, program, true)
 	}
 	if outcome.Exit == ExitCrashed && s.config.AllowUnconfined && ctx.Err() == nil {
 		// The filter lets through what Go's runtime needs on the hosts we know.
 		first := outcome
-		if outcome, confined = s.javaScript(ctx, program, false); outcome.Exit == ExitCompleted {
+		if outcome, confined = p.javaScript(ctx, program, false); outcome.Exit == ExitCompleted {
 			s.unfiltered.Store(true)
 			s.log.Warn("JavaScript runs without a seccomp filter, as the settings allow", "error", first.Error)
 		}

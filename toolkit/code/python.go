@@ -190,7 +190,7 @@ func (s *Sandbox) ProbePython(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	outcome := s.python(ctx, bwrap, "print('ready')\n6 * 7")
+	outcome := s.patient().python(ctx, bwrap, "print('ready')\n6 * 7")
 	switch {
 	case outcome.Exit == ExitCompleted && string(outcome.Value) == "42" && outcome.Stdout == "ready\n":
 		return nil

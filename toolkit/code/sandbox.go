@@ -82,6 +82,17 @@ type Sandbox struct {
 	watch watcher
 }
 
+// probeTimeout is how long a probe may take, whatever the limit of programs is: it says whether they work here, not how
+// busy the machine is while it starts.
+const probeTimeout = 30 * time.Second
+
+// patient returns the sandbox for a probe.
+func (s *Sandbox) patient() *Sandbox {
+	p := &Sandbox{config: s.config, log: s.log, slots: s.slots, watch: s.watch}
+	p.config.Timeout = max(p.config.Timeout, probeTimeout)
+	return p
+}
+
 // watcher follows children. Nil functions are not called.
 type watcher struct {
 	started func(pid int)
