@@ -13,15 +13,11 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"voicebridge/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	must(t, err)
-}
 
 func TestBridgeThatFails(t *testing.T) {
 	t.Parallel()
@@ -106,11 +102,11 @@ func TestOnlyTheMeasuredTimeCounts(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		r.senders.Go(func() { r.pace(ctx, frame, []func(){carry, func() {}}) })
-		must(t, r.wait(time.Second))
+		testkit.Must(t, r.wait(time.Second))
 		from := r.now() + int64(frame)
 		r.to.Store(from + int64(2*time.Second))
 		r.from.Store(from)
-		must(t, r.wait(3*time.Second))
+		testkit.Must(t, r.wait(3*time.Second))
 		cancel()
 		r.senders.Wait()
 		if p := r.audio.path(); p.Sent != 100 || p.Lost != 11 || len(r.behind.times) != 200 || r.behind.path().P99 != 0 {
@@ -139,7 +135,7 @@ func TestWholeAnswersAreSpoken(t *testing.T) {
 	var deltas, whole string
 	for _, e := range session.events {
 		raw, err := json.Marshal(e)
-		must(t, err)
+		testkit.Must(t, err)
 		c.read(raw)
 		if delta, ok := e["delta"].(string); ok {
 			deltas += delta
@@ -169,7 +165,7 @@ func TestTable(t *testing.T) {
 	}}
 	r.Notes = r.Rounds[0].doubts()
 	var got strings.Builder
-	must(t, r.WriteTable(&got))
+	testkit.Must(t, r.WriteTable(&got))
 	for _, want := range []string{
 		"voicebridge v1.2.3 bench", "1  0.15       0.25", "20.0      0.40     36.0  65.3          600", "60 % of 2 cores carry about 300 calls, and a GiB of memory 1747.",
 		"Doubtful: 1 calls: the load generator was up to 7.3 ms", "Doubtful: 1 calls: 100 of 500 packets and 0 of 0 events were lost",
@@ -180,7 +176,7 @@ func TestTable(t *testing.T) {
 	}
 	got.Reset()
 	r.Rounds, r.Socket = r.Rounds[:1], true
-	if must(t, r.WriteTable(&got)); !strings.Contains(got.String(), "only Linux reports them") || !strings.Contains(got.String(), "1    -") {
+	if testkit.Must(t, r.WriteTable(&got)); !strings.Contains(got.String(), "only Linux reports them") || !strings.Contains(got.String(), "1    -") {
 		t.Error(got.String())
 	}
 }

@@ -17,13 +17,14 @@ import (
 	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 )
 
 // inFile writes a file in a folder of its own.
 func inFile(t *testing.T, content []byte) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(path, content, 0o600))
+	testkit.Must(t, os.WriteFile(path, content, 0o600))
 	return path
 }
 
@@ -31,12 +32,12 @@ func inFile(t *testing.T, content []byte) (path string) {
 func selfSigned(t *testing.T, until time.Time) (environ string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	testkit.Must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"localhost"}, NotBefore: until.AddDate(-2, 0, 0), NotAfter: until}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	must(t, err)
+	testkit.Must(t, err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	testkit.Must(t, err)
 	return "VOICEBRIDGE_TLS__CERT_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})) +
 		" VOICEBRIDGE_TLS__KEY_FILE=" + inFile(t, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }
@@ -108,10 +109,4 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-}
-
-// must ends the test if there is an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	must(t, err)
 }

@@ -19,7 +19,7 @@ func TestListedUpstreams(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	sim, err := simulator.New(simulator.Config{APIKey: "sk-right"})
-	must(t, err)
+	testkit.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- sim.Run(ctx) }()
 	server := httptest.NewServer(sim)
@@ -32,7 +32,7 @@ func TestListedUpstreams(t *testing.T) {
 			{"name":"relayed","profile":"openai","url":"` + server.URL + `/v1/realtime/calls","api_key_env":"RIGHT"},
 			{"name":"gone","profile":"realtime","url":"ws://127.0.0.1:1/x?key=secret"},{"name":"here","profile":"simulator"}]`,
 	}})
-	must(t, err)
+	testkit.Must(t, err)
 	var got []string
 	d := &doctor{cfg: cfg, report: func(f finding) { got = append(got, strings.ReplaceAll(f.String(), server.URL, "URL")) }}
 	for i := range cfg.Upstreams {
@@ -48,7 +48,7 @@ func TestListedUpstreams(t *testing.T) {
 		}
 	}
 	stop()
-	must(t, testkit.Take(t, "the end", ended))
+	testkit.Must(t, testkit.Take(t, "the end", ended))
 }
 
 func TestIsPublic(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 )
 
 // TestProviders asks each provider of text models for the model, with a right and a wrong key.
@@ -56,7 +57,7 @@ func TestProviders(t *testing.T) {
 		{"ollama", "OLLAMA_HOST=" + s.URL, "other", "warning: typed messages by ollama: " + s.URL + " answers, but does not list the model other"},
 	} {
 		cfg, err := config.Load(config.Sources{File: file, Environ: append(strings.Fields(c.environ), "VOICEBRIDGE_TEXT_PROVIDER="+c.provider, "VOICEBRIDGE_TEXT_MODEL="+c.model)})
-		must(t, err)
+		testkit.Must(t, err)
 		var got []string
 		(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}).typing(t.Context())
 		if len(got) != 2 || !strings.HasPrefix(got[0], "ok: typed messages: they go to "+c.provider) || !strings.HasPrefix(got[1], c.want) || strings.Contains(got[1], "canary") {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/internal/testkit"
 )
 
 // settings are the keys of all settings with their types.
@@ -87,7 +88,7 @@ var anyText = []string{
 func diagnosis(t *testing.T, environ ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "empty.yaml")
-	must(t, os.WriteFile(file, nil, 0o600))
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	var b strings.Builder
 	if err := Run(t.Context(), config.Sources{File: file, Environ: environ}, "v", &b, func(string) {}); err == nil {
 		t.Errorf("%q is no problem:\n%s", environ, &b)

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"voicebridge/internal/testkit"
 )
 
 // TestNoPlaceForTheSpool cannot run beside others: it changes the working folder.
@@ -15,7 +17,7 @@ func TestNoPlaceForTheSpool(t *testing.T) {
 	if len(got) > 0 {
 		t.Errorf("in an empty folder: %q", got)
 	}
-	must(t, os.WriteFile("data", nil, 0o600))
+	testkit.Must(t, os.WriteFile("data", nil, 0o600))
 	d.spool()
 	if len(got) != 1 || !strings.HasPrefix(got[0], "warning: database: the folder data/spool ") {
 		t.Errorf("without a place: %q", got)

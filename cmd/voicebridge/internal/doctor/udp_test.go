@@ -15,7 +15,7 @@ import (
 func listenUDP(t *testing.T) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
@@ -24,7 +24,7 @@ func listenUDP(t *testing.T) *net.UDPConn {
 func TestArrives(t *testing.T) {
 	t.Parallel()
 	conn := listenUDP(t)
-	must(t, arrives(t.Context(), conn, conn.LocalAddr().String()))
+	testkit.Must(t, arrives(t.Context(), conn, conn.LocalAddr().String()))
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	other, done, seen := listenUDP(t), make(chan struct{}), errors.New("the test has seen enough")
@@ -54,9 +54,9 @@ func TestUDP(t *testing.T) {
 	t.Parallel()
 	free := listenUDP(t)
 	port := strconv.Itoa(free.LocalAddr().(*net.UDPAddr).Port)
-	must(t, free.Close())
+	testkit.Must(t, free.Close())
 	taken, err := net.ListenUDP("udp", nil)
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = taken.Close() })
 	for name, c := range map[string]struct {
 		environ string
@@ -70,7 +70,7 @@ func TestUDP(t *testing.T) {
 		"no server":      {"VOICEBRIDGE_ICE_SERVERS=stun:does-not-exist.invalid", (*doctor).iceServers, "problem: ICE server stun:does-not-exist.invalid: it does not answer"},
 	} {
 		cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: strings.Fields(c.environ)})
-		must(t, err)
+		testkit.Must(t, err)
 		var got []string
 		c.check(&doctor{cfg: cfg, report: func(f finding) { got = append(got, f.String()) }}, t.Context())
 		if all := strings.Join(got, "|"); !strings.HasPrefix(all, c.want) || (all == "") != (c.want == "") {
