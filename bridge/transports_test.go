@@ -23,9 +23,10 @@ func TestTransports(t *testing.T) { //nolint:paralleltest // see above
 			c.hear(20)
 			b.hangUp(c)
 			reported.check(c, true)
-			const asked = "user voice completed: Hello, can you hear me?\nassistant voice "
-			if got := b.script(c.key()); !strings.HasPrefix(got, asked) {
-				t.Errorf("thread:\n%s\nwithout %q", got, asked)
+			// On a slow machine the sound has gaps, in which an upstream may hear the end of a question and another one.
+			const asked, answered = "user voice completed: Hello, can you hear me?", "\nassistant voice "
+			if got := b.script(c.key()); !strings.HasPrefix(got, asked) || !strings.Contains(got, answered) {
+				t.Errorf("thread:\n%s\nwithout %q or %q", got, asked, answered)
 			}
 			again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 			again.next("bridge.ready")
