@@ -98,6 +98,7 @@ func TestEveryCallHasARow(t *testing.T) {
 			watched, stop := b.watch(&received)
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
+			b.openApproval()
 			must(t, b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "denied", Nonce: q.Nonce, By: "anna"}))
 			if r := b.wait(turn); r.Text != "Done." || r.Status != thread.StatusCompleted || r.Message.Parts == nil {
 				t.Errorf("Wait() = %+v", r)

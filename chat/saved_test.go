@@ -169,6 +169,7 @@ func TestSavedApproval(t *testing.T) {
 			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), asks(t, deltas(calls("a", "risky", `{"n":1}`), says("Done.")), risky))
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
+			b.openApproval()
 			if err := b.c.Decide(t.Context(), b.key, chat.Decision{ToolCallID: "a", Nonce: q.Nonce, Approved: approved, By: "anna"}); err != nil {
 				t.Errorf("Decide() = %v", err)
 			}
