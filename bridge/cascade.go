@@ -9,7 +9,8 @@ import (
 	"voicebridge/realtime/transcode"
 )
 
-// Cascade is the driver for sessions that this process serves itself: an ear, a mind and a mouth, and no network between.
+// Cascade is the driver for sessions that this process serves itself: an ear, a mind and a mouth, and no network
+// between.
 type Cascade struct {
 	name   string
 	config func() served.Config

@@ -24,8 +24,8 @@ const (
 	hangUpBatch = 16
 )
 
-// minBilled is the least that a session is billed that has not said itself how long it was. OpenAI bills it at the creation
-// of one over WebRTC, and counts it in.
+// minBilled is the least that a session is billed that has not said itself how long it was. OpenAI bills it at the
+// creation of one over WebRTC, and counts it in.
 const minBilled = 15 * time.Second
 
 // legsToHangUp lists the upstream sessions that may still be running although their calls have

@@ -74,7 +74,8 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 		key := thread.Key{Owner: call.Owner, Thread: call.ThreadID}
 		turn, err := a.c.Turn(ctx,
 			TurnRequest{
-				Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true, Lent: call.Lent,
+				Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true,
+				Lent: call.Lent,
 			})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)

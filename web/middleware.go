@@ -73,7 +73,8 @@ func (p *pipeline) use(e *echo.Echo) {
 				turn := c.Request().Method == http.MethodPost && c.Path() == "/api/threads/:id/messages"
 				image := c.Path() == "/api/threads/:id/images/:image_id"
 				call := strings.HasPrefix(c.Request().URL.Path, "/v1/realtime/calls")
-				return c.IsWebSocket() || isStream(c) || turn || image || call || p.page.sendsBrotli(c) || !takes(c.Request().Header, "gzip", true)
+				return c.IsWebSocket() || isStream(c) || turn || image || call || p.page.sendsBrotli(c) ||
+					!takes(c.Request().Header, "gzip", true)
 			},
 			MinLength: 1024,
 		}),

@@ -29,7 +29,8 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Equal reports an error where got differs from want; format and args name what it is. Slices without elements are the same.
+// Equal reports an error where got differs from want; format and args name what it is. Slices without elements are the
+// same.
 func Equal[T any](t testing.TB, got, want T, format string, args ...any) {
 	t.Helper()
 	if v := reflect.ValueOf(got); v.Kind() == reflect.Slice && v.Len() == 0 && reflect.ValueOf(want).Len() == 0 {

@@ -51,7 +51,9 @@ func (s *session) init(rounds int, cfg config, log *slog.Logger, sound *sound) {
 	k.sound, k.sent = sound, make(map[string]string)
 	s.captions = captions{core: k, heard: make(map[fragmentKey]time.Time)}
 	s.lines = lines{core: k, captions: &s.captions}
-	s.work = work{core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), outside: map[string]bool{}, maxRounds: rounds}
+	s.work = work{
+		core: k, captions: &s.captions, lines: &s.lines, seen: make(seen), outside: make(seen), maxRounds: rounds,
+	}
 	s.captions.unheard = len(cfg.history) > 0
 	s.captions.delegates = s.work.isAnswering
 }

@@ -43,8 +43,8 @@ type work struct {
 	texts            []string // typed, and not asked yet
 	// rounds counts what was asked since the user's last words, of which there may be maxRounds, if that is not zero.
 	rounds, maxRounds int
-	outside           map[string]bool // calls of whoever does the work, which take their results themselves
-	late              bool            // an answer has come that nobody waits for
+	outside           seen // calls of whoever does the work, which take their results themselves
+	late              bool // an answer has come that nobody waits for
 	// waits is since when the caller has heard nothing, although they wait for an answer; zero if they do not. held means
 	// that they were told then that it takes longer.
 	waits time.Time
@@ -143,7 +143,7 @@ func (w *work) askAt() time.Time {
 
 // lent passes on a call that the work on an answer has for the client.
 func (w *work) lent(it realtime.Item) {
-	w.outside[it.CallID] = true
+	w.outside.first(it.CallID)
 	w.call(it.CallID, it.Name, it.Arguments)
 }
 

@@ -58,7 +58,8 @@ type player struct {
 	quiet func()                     // called when a response has been heard to its end
 }
 
-// say sends the frames of as much text in events, while there are at least so many. That is all that the item has so far.
+// say sends the frames of as much text in events, while there are at least so many. That is all that the item has so
+// far.
 func (p *player) say(u *utterance, text, least int, where object) {
 	format := p.format()
 	if p.decoder == nil {
@@ -68,7 +69,9 @@ func (p *player) say(u *utterance, text, least int, where object) {
 	for end := u.until(text); end-u.pos >= least; {
 		var sound []byte
 		for n := 0; n < framesPerEvent && u.pos < end; n++ {
-			p.packet = media.Packet{Source: 1, Sequence: p.sequence, Timestamp: p.timestamp, Payload: u.frames[u.pos].Opus}
+			p.packet = media.Packet{
+				Source: 1, Sequence: p.sequence, Timestamp: p.timestamp, Payload: u.frames[u.pos].Opus,
+			}
 			samples, _ := p.decoder.Read(&p.packet) // what cannot be read is silence
 			sound = format.Encoding.Append(sound, samples)
 			p.sequence, p.timestamp = p.sequence+1, p.timestamp+frameSamples

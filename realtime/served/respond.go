@@ -158,7 +158,9 @@ func (g *responder) take(r *response, p Piece, err error, text <-chan string, ta
 		g.tell(r)
 	case p.Call.ID != "" && (r.open == nil || r.open.CallID != p.Call.ID):
 		g.then(r, func() {
-			g.addItem(r, &Item{ID: NewID("item_"), Type: realtime.ItemFunctionCall, CallID: p.Call.ID, Name: p.Call.Name})
+			g.addItem(r, &Item{
+				ID: NewID("item_"), Type: realtime.ItemFunctionCall, CallID: p.Call.ID, Name: p.Call.Name,
+			})
 			g.argue(r, p.Call.Arguments)
 			taken()
 		})

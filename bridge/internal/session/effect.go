@@ -250,7 +250,7 @@ const (
 	EndMaxDuration     EndReason = "max_duration"       // the operator's limit on duration
 	EndIdle            EndReason = "idle"               // nobody said or did anything for a long time
 	EndBudget          EndReason = "budget"             // a budget is used up
-	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream ended the session on purpose, as for what was said, or closed the connection
+	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream ended the session on purpose, or closed the connection
 	EndNone            EndReason = ""
 )
 
