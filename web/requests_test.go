@@ -142,7 +142,7 @@ var (
 	repeated      = regexp.MustCompile(`\$\{(.+?)\*(\d+)\}`)
 	reference     = regexp.MustCompile(`<(\d+)>`)
 	given         = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|q-\d{10}-[0-9a-f]{8}|(?:ek|whsec)_[\w+/=-]+|(?:msg_|once-)[0-9a-f]{32}|/s/[\w-]+`)
-	varying       = regexp.MustCompile(`"20[012]\d-\d\d-\d\dT[\d:.]+Z"|"latency_ms":\{[^}]*\}|\[CONTEXT: [^\]]*\]|"next_cursor":"[^"]*"`)
+	varying       = regexp.MustCompile(`"20[012]\d-\d\d-\d\dT[\d:.]+Z"|"latency_ms":\{[^}]*\}|\[CONTEXT: [^\]]*\]|"next_cursor":"[^"]*"|"reset_seq":(?:[2-9]|\d\d)\d*`)
 	counted       = regexp.MustCompile(`"(seq|next_after|server_max_seq)":\d+`)
 	answerHeaders = []string{"Allow", "Content-Type", "Location", "Retry-After", "Upgrade", "Www-Authenticate", "X-Thread-Id"}
 )
@@ -296,7 +296,7 @@ func (s *requests) one(t *testing.T, b *bundle, headers []string, method, target
 	return s.mask(line.String()) + "\n"
 }
 
-// mask replaces what varies, and ids and secrets by their numbers.
+// mask replaces what varies, such as how often a turn had time to save what it said until a reset, and ids and secrets by their numbers.
 func (s *requests) mask(line string) string {
 	if s.other != nil { // how often a turn saves what it has depends on the time
 		line = counted.ReplaceAllString(line, `"$1":…`)

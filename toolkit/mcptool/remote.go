@@ -42,7 +42,8 @@ type remote struct {
 	open   context.Context // until stop
 	cancel context.CancelFunc
 
-	streamed atomic.Bool // the server has a stream of notifications
+	streamed atomic.Bool             // the server has a stream of notifications
+	last     atomic.Pointer[refusal] // of its latest answer; nil if that was none
 }
 
 // sessionHeader has the id of a session.
@@ -94,8 +95,15 @@ func (r *remote) stop() {
 	r.client.CloseIdleConnections()
 }
 
-// explain adds nothing: its errors hold what the server said.
-func (*remote) explain(err error) error { return err }
+// explain adds what the server said last, if that was a refusal: the SDK may have ended the session for it while another
+// request was under way.
+func (r *remote) explain(err error) error {
+	why := r.last.Load()
+	if _, has := errors.AsType[*refusal](err); why == nil || has {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, why)
+}
 
 // lasting keeps a transport connected after the ctx of its Connect has ended: the SDK's SSE
 // transport reads its events under that ctx.
@@ -302,6 +310,7 @@ func callOf(request *http.Request) json.RawMessage {
 // checked makes of a response what the SDK can read: a stream of events, or one message. Whatever else answers a call
 // is an error of that call; the SDK would end the session for it.
 func (r *remote) checked(request *http.Request, response *http.Response) (*http.Response, error) {
+	r.last.Store(nil)
 	if request.Header.Get(sessionHeader) != "" {
 		response.Header.Del(sessionHeader) // another one would end the session
 	}
@@ -366,6 +375,7 @@ func (r *remote) refused(request *http.Request, response *http.Response) (*http.
 	if answer.ID != nil && call != nil && why.status != http.StatusUnauthorized && !why.forgotten {
 		return r.answered(response, call, body), nil
 	}
+	r.last.Store(why)
 	return nil, why
 }
 
