@@ -56,6 +56,12 @@ func (p *tab) speak(t *testing.T) {
 	t.Helper()
 	wav, err := os.ReadFile(voice)
 	must(t, err)
+	p.utter(t, wav)
+}
+
+// utter begins to say what is in a WAV file.
+func (p *tab) utter(t *testing.T, wav []byte) {
+	t.Helper()
 	run(t, p, "speak", chromedp.Evaluate[any]("microphone.say('"+base64.StdEncoding.EncodeToString(wav)+"')", chromedp.EvalAwaitPromise))
 }
 

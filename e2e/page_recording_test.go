@@ -119,6 +119,13 @@ func soundLikeness(sound, other []int16) (median float64, parts int) {
 	return best[len(best)/2], len(best)
 }
 
+// chooseRecording has a page record the calls that it will make.
+func (p *tab) chooseRecording(t *testing.T) {
+	t.Helper()
+	p.do(t, "choose to record", chromedp.Evaluate[chromedp.Void](`(localStorage.setItem('voicebridge-settings', '{"record":true}'), undefined)`))
+	p.reload(t)
+}
+
 // TestPageRecords has a call recorded because the user has chosen that, pauses the recording, and plays afterwards the call and
 // messages of it: what is heard of each is what was said, and the words are marked as they are heard.
 func TestPageRecords(t *testing.T) {
@@ -126,8 +133,7 @@ func TestPageRecords(t *testing.T) {
 	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_RECORDING__ENABLED=true")
 	p := openBrowser(t)
 	p.visit(t, s.url)
-	p.do(t, "choose to record", chromedp.Evaluate[chromedp.Void](`(localStorage.setItem('voicebridge-settings', '{"record":true}'), undefined)`))
-	p.reload(t)
+	p.chooseRecording(t)
 	p.do(t, "keep what is played", chromedp.Evaluate[chromedp.Void](tapSound))
 	p.click(t, "talk")
 	p.untilLive(t)
