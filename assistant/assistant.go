@@ -31,6 +31,7 @@ type Assistant struct {
 
 	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
 	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
+	Keyterms   []string   `json:"keyterms,omitzero" items:"100" min:"1" format:"keyterm" doc:"Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none"`
 
 	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it; not those of others who use it"`
 	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads"`
@@ -65,7 +66,7 @@ func (a *Assistant) Short() Assistant {
 	short := *a
 	short.Instructions, short.Greeting, short.Variables = "", "", nil
 	short.Tools, short.MCPServers = Tools{}, nil
-	short.HTTPTools, short.Extract = nil, nil
+	short.HTTPTools, short.Extract, short.Keyterms = nil, nil, nil
 	return short
 }
 

@@ -149,13 +149,9 @@ var formats = map[string]func(text string) error{
 	"name":     matches(namePattern, "it must be 1 to 64 letters, digits, - and _"),
 	"variable": checkVariable,
 	"language": matches(languagePattern, "it must be a language code, such as en or de"),
-	"line": func(text string) error {
-		if strings.ContainsFunc(text, unicode.IsControl) {
-			return errors.New("it must be one line of text")
-		}
-		return nil
-	},
-	"tool": matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
+	"line":     CheckLine,
+	"keyterm":  CheckKeyterm,
+	"tool":     matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
 	"url": func(text string) error {
 		u, err := url.Parse(text)
 		isWeb := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
@@ -181,6 +177,22 @@ func matches(pattern *regexp.Regexp, reason string) func(string) error {
 		}
 		return errors.New(reason)
 	}
+}
+
+// CheckLine returns what is wrong with a text that must be one line, nil if nothing is.
+func CheckLine(text string) error {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return errors.New("it must be one line of text")
+	}
+	return nil
+}
+
+// CheckKeyterm returns what is wrong with a word that a transcription is to know, nil if nothing is.
+func CheckKeyterm(text string) error {
+	if utf8.RuneCountInString(text) > 64 {
+		return errors.New("it is longer than 64 characters")
+	}
+	return CheckLine(text)
 }
 
 func checkVariable(name string) error {

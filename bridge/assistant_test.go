@@ -32,7 +32,7 @@ func (b *bench) updated(n int) (session struct {
 	Audio        struct {
 		Input struct {
 			TurnDetection json.RawMessage `json:"turn_detection"`
-			Transcription struct{ Model, Language string }
+			Transcription struct{ Model, Language, Prompt string }
 		}
 		Output struct {
 			Voice string
@@ -64,14 +64,14 @@ func testAssistantsOfCalls(t *testing.T) {
 		Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: "The server's, for {{user}}.",
 	}}}})
 	b.makes(`{"id":"desk","name":"Desk","instructions":"You help {{user}} in {{city}}.{{nothing}}","variables":{"city":"Bonn"},
-		"voice":{"voice":"cedar","speed":1.25,"language":"de","transcription_model":"whisper-1","turn_detection":{"type":"none"}},"history":{"replay_messages":0}}`)
+		"keyterms":["Aoife","Xarelto"],"voice":{"voice":"cedar","speed":1.25,"language":"de","transcription_model":"whisper-1","turn_detection":{"type":"none"}},"history":{"replay_messages":0}}`)
 	b.makes(`{"id":"plain","name":"Plain"}`)
 
 	c := b.dial(bridge.Start{Owner: owner, User: "Anna", Assistant: chosen("desk"), Variables: map[string]string{"city": "Cologne"}})
 	c.next("bridge.ready")
 	got := b.updated(1)
 	if got.Instructions != "You help Anna in Cologne." || got.Audio.Output.Voice != "cedar" || got.Audio.Output.Speed != 1.25 ||
-		got.Audio.Input.Transcription.Language != "de" || got.Audio.Input.Transcription.Model != "whisper-1" || string(got.Audio.Input.TurnDetection) != "null" {
+		got.Audio.Input.Transcription.Language != "de" || got.Audio.Input.Transcription.Model != "whisper-1" || got.Audio.Input.Transcription.Prompt != "Aoife, Xarelto" || string(got.Audio.Input.TurnDetection) != "null" {
 		t.Errorf("the session of desk: %+v", got)
 	}
 	c.say("Hello")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -155,7 +156,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if cfg.live != nil {
 		cfg.bridge.Tools = withAgent(cfg.bridge.Tools, cmp.Or(cfg.simulator.Script, simulator.DefaultScript()))
 	}
-	if cfg.bridge.Session == (bridge.SessionConfig{}) {
+	if reflect.ValueOf(cfg.bridge.Session).IsZero() {
 		cfg.bridge.Session = bridge.SessionConfig{
 			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Instructions: "SECRET house rules",
 		}

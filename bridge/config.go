@@ -209,6 +209,9 @@ func (c Config) with(a assistant.Assistant) *Config {
 	v, s := a.Voice, &c.Session
 	s.Instructions = cmp.Or(a.Instructions, s.Instructions)
 	s.Language = cmp.Or(v.Language, s.Language)
+	if a.Keyterms != nil {
+		s.Keyterms = a.Keyterms
+	}
 	if v.Speed != nil {
 		s.Speed = *v.Speed
 	}

@@ -69,7 +69,7 @@ func strictRig(t *testing.T, server *realtimetest.Strict, settings string, envir
 	url := server.Serve(t)
 	r := newRig(t, rigConfig{
 		upstreams: fmt.Sprintf(`[{"name":"strict",%s,"transport":"websocket","url":%q,"model":"voice-1","voice":"eve","api_key_env":"STRICT_KEY"}]`, settings, url),
-		environ:   append(environ, "STRICT_KEY="+realtimetest.Key),
+		environ:   append(environ, "STRICT_KEY="+realtimetest.Key, "VOICEBRIDGE_REALTIME__KEYTERMS=Aoife,Xarelto"),
 	})
 	r.another = true
 	return r

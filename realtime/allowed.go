@@ -195,6 +195,18 @@ var (
 	listening = regexp.MustCompile(`^gpt-(live-)?transcribe$`)
 )
 
+// Keyterms returns the member of a transcription by which its model learns names and words, and its value: keywords, a
+// prompt that lists them, or none.
+func Keyterms(model string, terms []string) (name string, value any) {
+	switch {
+	case listening.MatchString(model), model == "grok-transcribe": // xAI's, as ws writes it
+		return "keywords", terms
+	case whisper.MatchString(model):
+		return "", nil
+	}
+	return "prompt", strings.Join(terms, ", ")
+}
+
 var (
 	tools = listOf(Field{Kind: Object, By: "type", Cases: map[string]Field{
 		"function": object(map[string]Field{"name": toolName, "description": text, "parameters": anyOther}, "name"),

@@ -463,6 +463,7 @@ export interface Assistant {
   }[];
   /** Made from the name if it is not given, and fixed from then on */ id?: string;
   /** What the model is told, in place of the server's text. {{date}}, {{time}}, {{user}} and the names of variables in double braces are replaced */ instructions?: string;
+  /** Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none */ keyterms?: string[];
   /** Of calls. Those of an owner's assistant only tighten the server's */ limits?: {
     /** What a call may cost, in US dollars; 0: no limit */ call_usd?: number;
     /** A call ends after this long without speech, answers or tools; 0: never */ idle_minutes?: number;

@@ -50,12 +50,21 @@ type Shape struct {
 	Moved []Moved
 	// PCM is how a format is called that is not an object.
 	PCM string
+	// Keyterms is how a transcription is told of words: KeytermsPrompt, the name of a list, or KeytermsNone.
+	// Empty: keywords and prompt.
+	Keyterms string
 	// NestedTools have their declarations below "function".
 	NestedTools bool
 }
 
 // Moved is a part of a session: its path in OpenAI's sessions and here.
 type Moved struct{ OpenAI, Here string }
+
+// Other ways of Shape.Keyterms than a list.
+const (
+	KeytermsPrompt = "prompt" // a text
+	KeytermsNone   = "none"
+)
 
 // History is how a session is told what was said before.
 type History string
@@ -75,13 +84,13 @@ const (
 // The shapes. Source: OpenAI's guide about the interface before general availability; xAI's from livekit-plugins-xai,
 // which moves the first two, and pipecat's events for it, which name the language.
 var (
-	shapeXAI = Shape{Moved: []Moved{
+	shapeXAI = Shape{Keyterms: "keyterms", Moved: []Moved{
 		{"audio.output.voice", "voice"},
 		{"audio.input.turn_detection", "turn_detection"},
 		{"audio.input.transcription.language", "audio.input.transcription.language_hint"},
 	}}
 	// ShapeBeta is the shape that the API had before general availability.
-	ShapeBeta = Shape{Beta: true, PCM: "pcm16", Moved: []Moved{
+	ShapeBeta = Shape{Beta: true, PCM: "pcm16", Keyterms: KeytermsPrompt, Moved: []Moved{
 		{"output_modalities", "modalities"},
 		{"audio.output.voice", "voice"},
 		{"audio.output.speed", "speed"},
@@ -94,7 +103,7 @@ var (
 	}}
 	shapeQwen = func() Shape {
 		s := ShapeBeta
-		s.PCM, s.NestedTools = "pcm", true
+		s.PCM, s.NestedTools, s.Keyterms = "pcm", true, KeytermsNone
 		return s
 	}()
 )

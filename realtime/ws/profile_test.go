@@ -95,6 +95,28 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// TestKeyterms tells each profile's transcription of words, as far as it takes any.
+func TestKeyterms(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 51)
+	for _, c := range []struct{ profile, hints, path, want string }{
+		{"openai", `"keywords":["Aoife"],"prompt":"p"`, "audio.input.transcription", `{"model":"m","keywords":["Aoife"],"prompt":"p"}`},
+		{"xai", `"keywords":["Aoife","` + long + `","` + long[2:] + `"],"prompt":"p"`, "audio.input.transcription", `{"model":"m","keyterms":["Aoife","` + long[2:] + `"]}`},
+		{"xai", `"keywords":["` + long + `"]`, "audio.input.transcription", `{"model":"m"}`},
+		{"qwen", `"keywords":["Aoife"],"prompt":"p"`, "input_audio_transcription", `{"model":"m"}`},
+		{"beta", `"keywords":["Aoife",7,"Xarelto"]`, "input_audio_transcription", `{"model":"m","prompt":"Aoife, , Xarelto"}`},
+		{"beta", `"keywords":["Aoife"],"prompt":"p"`, "input_audio_transcription", `{"model":"m","prompt":"p"}`},
+		{"beta", `"keywords":"Aoife"`, "input_audio_transcription", `{"model":"m"}`},
+	} {
+		p := Profile{Shape: ShapeBeta}
+		if c.profile != "beta" {
+			p = profile(t, c.profile)
+		}
+		sent := p.sent(decode(t, `{"type":"session.update","session":{"type":"realtime","audio":{"input":{"transcription":{"model":"m",`+c.hints+`}}}}}`), false, "", "m")
+		sameJSON(t, c.profile+" of "+c.hints, c.want, realtime.Member(decode(t, string(sent)).Session, strings.Split(c.path, ".")...))
+	}
+}
+
 // TestGAPassesUnchanged leaves the bytes of all other events as they are.
 func TestGAPassesUnchanged(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"voicebridge/realtime"
 )
@@ -105,6 +106,11 @@ func format(rate int) tree { return tree{"type": "audio/pcm", "rate": rate} }
 
 // sessionTo changes a session of OpenAI's API into the upstream's.
 func (s *Shape) sessionTo(session tree) {
+	audio, _ := session["audio"].(tree)
+	input, _ := audio["input"].(tree)
+	if transcription, ok := input["transcription"].(tree); ok && s.Keyterms != "" {
+		s.keyterms(transcription)
+	}
 	for _, m := range s.Moved {
 		value, ok := take(session, m.OpenAI)
 		if !ok {
@@ -130,6 +136,34 @@ func (s *Shape) sessionTo(session tree) {
 				tools[i] = tree{"type": "function", "function": tool}
 			}
 		}
+	}
+}
+
+// maxKeyterm is how many characters a word may have that a transcription is told of. Source: xAI's page about the voice
+// agent; nobody else says.
+const maxKeyterm = 50
+
+// keyterms tells a transcription of words in the upstream's way.
+func (s *Shape) keyterms(transcription tree) {
+	words, _ := transcription["keywords"].([]any)
+	delete(transcription, "keywords")
+	if s.Keyterms == KeytermsPrompt {
+		texts := make([]string, len(words))
+		for i, word := range words {
+			texts[i], _ = word.(string)
+		}
+		if len(words) > 0 && transcription["prompt"] == nil {
+			transcription["prompt"] = strings.Join(texts, ", ")
+		}
+		return
+	}
+	delete(transcription, "prompt")
+	words = slices.DeleteFunc(words, func(word any) bool {
+		text, _ := word.(string)
+		return utf8.RuneCountInString(text) > maxKeyterm
+	})
+	if s.Keyterms != KeytermsNone && len(words) > 0 {
+		transcription[s.Keyterms] = words
 	}
 }
 

@@ -44,6 +44,8 @@ type Defaults struct {
 	NoiseReduction string `yaml:"noise_reduction" enum:",near_field,far_field"`
 	// Of the transcription, ISO 639-1, such as en; empty: any.
 	Language string `yaml:"language" format:"language"`
+	// Names and words that the transcription is to know, each of up to 64 characters.
+	Keyterms []string `yaml:"keyterms" items:"100" min:"1" format:"keyterm"`
 	// Speed is how fast the model speaks; 0 leaves it to the upstream.
 	Speed float64 `yaml:"-"`
 }

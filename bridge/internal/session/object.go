@@ -57,15 +57,24 @@ func voiceObject(voice string) json.RawMessage {
 	return encode(voice)
 }
 
-// transcription adds the operator's model if the client names none.
+// transcription adds the operator's model if the client names none, and the key terms as the model takes them unless
+// the client has others.
 func (d *Defaults) transcription(raw json.RawMessage) json.RawMessage {
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil {
+	if json.Unmarshal(raw, &fields) != nil || notNull(fields["model"]) != nil && len(d.Keyterms) == 0 {
 		return raw // the upstream will say what is wrong
 	}
-	fields["model"] = encode(d.TranscriptionModel)
-	if d.Language != "" && notNull(fields["language"]) == nil {
-		fields["language"] = encode(d.Language)
+	if notNull(fields["model"]) == nil {
+		fields["model"] = encode(d.TranscriptionModel)
+		if d.Language != "" && notNull(fields["language"]) == nil {
+			fields["language"] = encode(d.Language)
+		}
+	}
+	var model string
+	_ = json.Unmarshal(fields["model"], &model) // what is no text has no terms
+	name, terms := realtime.Keyterms(model, d.Keyterms)
+	if name != "" && len(d.Keyterms) > 0 && notNull(fields[name]) == nil {
+		fields[name] = encode(terms)
 	}
 	return encode(fields)
 }

@@ -14,3 +14,23 @@ func TestVoice(t *testing.T) {
 		testkit.Equal(t, string(d.settings()[setVoice]), want, "voice %s is sent", voice)
 	}
 }
+
+// TestKeyterms tells the model that transcribes of words, in its own way, unless the client has hints of that kind.
+func TestKeyterms(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ model, client, want string }{
+		{"gpt-transcribe", `{}`, `{"keywords":["Aoife","Xarelto"],"model":"gpt-transcribe"}`},
+		{"whisper-1", `{}`, `{"model":"whisper-1","prompt":"Aoife, Xarelto"}`},
+		{"gpt-realtime-whisper", `{}`, `{"model":"gpt-realtime-whisper"}`},
+		{"gpt-transcribe", `{"model":"whisper-1"}`, `{"model":"whisper-1","prompt":"Aoife, Xarelto"}`},
+		{"gpt-transcribe", `{"keywords":["Ann"],"language":"de"}`, `{"keywords":["Ann"],"language":"de","model":"gpt-transcribe"}`},
+		{"whisper-1", `{"prompt":"Of ships."}`, `{"model":"whisper-1","prompt":"Of ships."}`},
+		{"gpt-transcribe", `{"model":7}`, `{"model":7,"prompt":"Aoife, Xarelto"}`},
+		{"gpt-transcribe", `[]`, `[]`},
+	} {
+		d := Defaults{TranscriptionModel: c.model, Keyterms: []string{"Aoife", "Xarelto"}}
+		testkit.Equal(t, string(d.transcription([]byte(c.client))), c.want, "%s is told, where the client wants %s", c.model, c.client)
+	}
+	d := Defaults{TranscriptionModel: "gpt-transcribe"}
+	testkit.Equal(t, string(d.transcription([]byte(`{}`))), `{"model":"gpt-transcribe"}`, "without terms")
+}

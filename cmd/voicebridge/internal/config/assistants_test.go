@@ -44,6 +44,7 @@ func TestBadAssistants(t *testing.T) {
 		`[{name: x, voice: {upstream: nowhere}}]`:   "assistants[0].voice.upstream",
 		`[{name: x, text: {provider: anthropic}}]`:  "assistants[0].text.provider",
 		`[{name: x, extract: {type: array}}]`:       "assistants[0].extract",
+		`[{name: x, keyterms: [""]}]`:               "assistants[0].keyterms[0]",
 		`[{name: x, label: y}]`:                     "assistants[0].label",
 		`[{name: x, secret_env: NO_SUCH_VARIABLE}]`: "assistants[0].secret_env",
 		`[{name: x, secret: whsec_x}]`:              "assistants[0].secret",

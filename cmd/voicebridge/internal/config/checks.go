@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"voicebridge/assistant"
 	"voicebridge/llm/ollama"
 	"voicebridge/web/access"
 )
@@ -17,6 +18,7 @@ import (
 // formats are the checks of texts that the tag format names.
 var formats = map[string]func(text string) error{
 	"address":  func(v string) error { _, err := splitAddress(v); return err },
+	"keyterm":  assistant.CheckKeyterm,
 	"header":   matches(headerName, "%q is not a header name"),
 	"ip":       func(v string) error { _, err := netip.ParseAddr(v); return because(err, "%q is not an IP address", v) },
 	"key":      checkKey,
