@@ -136,6 +136,8 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 		}
 		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
 		switch {
+		case u.IsCascade():
+			return nil, fmt.Errorf("upstream %s: the profile cascade cannot be called yet", u.Name)
 		case u.IsLive():
 			client := liveClient(&cfg, &u)
 			client.Log = log.With("upstream", u.Name)

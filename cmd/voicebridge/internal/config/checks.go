@@ -30,6 +30,7 @@ var formats = map[string]func(text string) error{
 		return because(err, "it must be an address, such as http://127.0.0.1:11434")
 	},
 	"origin":   func(v string) error { _, err := access.ParseOrigin(v); return err },
+	"path":     matches(urlPath, "%q is not the path of an address, such as /audio/speech"),
 	"turn":     matches(turnURL, "%q is not of the form turn:host:port"),
 	"url":      checkURL,
 	"variable": matches(variableName, "%q is not the name of a variable"),
@@ -38,6 +39,7 @@ var formats = map[string]func(text string) error{
 var (
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1
 	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+	urlPath      = regexp.MustCompile(`^/[^\s?#]*$`)
 	modelName    = regexp.MustCompile(`^[^/]+/.+$`)
 	// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
 	// all with any other.

@@ -54,6 +54,8 @@ type Config struct {
 	// What calls may talk to, in place of the one above: a call takes the one that `?upstream=NAME` names, else the first.
 	// The settings of realtime hold for all, but where an entry has its own. docs/upstreams.md has examples.
 	Upstreams []Upstream `yaml:"upstreams"`
+	// A voice for a text model, as the upstream named cascade. docs/upstreams.md has examples.
+	Cascade Cascade `yaml:"cascade"`
 	// Named sets of settings, as assistants that all owners may use and none may change, in the form of the API, such as
 	// `{id: support, name: Support, instructions: "You help {{user}}.", voice: {voice: cedar}}`. With http_tools also
 	// secret_env, the variable that holds the secret (whsec_…) that signs their requests. docs/assistants.md has the

@@ -50,11 +50,13 @@ func Load(src Sources) (Config, error) {
 	l.readEnvironment(src.Environ)
 	l.readFlags(src.Flags)
 	l.decode()
+	l.readKeys(&l.cfg.Cascade, src.Environ, "")
 	l.nameUpstream(src.Environ, Defaults().Realtime)
 	l.readUpstreams(src.Environ)
 	if len(l.cfg.Upstreams) == 0 {
 		l.cfg.Upstreams = []Upstream{l.cfg.unlisted()}
 	}
+	l.nameCascade()
 	l.readAssistants(src.Environ)
 	l.readHooks(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
@@ -293,17 +295,8 @@ func expand(values map[string]any) {
 func (l *loader) readUpstreams(environ []string) {
 	for i := range l.cfg.Upstreams {
 		u, key := &l.cfg.Upstreams[i], fmt.Sprintf("upstreams[%d].", i)
-		if name := u.APIKeyEnv; name != "" {
-			value, err := secretIn(environ, name)
-			if err == nil {
-				err = checkKey(value)
-			}
-			if err != nil {
-				l.note(fmt.Errorf("%s: %w", name, err))
-			} else if value == "" {
-				l.note(fmt.Errorf("%s: %s is not set", named(key+"api_key_env"), name))
-			}
-			u.Key = access.NewSecret(value)
+		if u.APIKeyEnv != "" {
+			u.Key = l.readKey(environ, key+"api_key_env", u.APIKeyEnv)
 		} else if u.Profile == UpstreamOpenAI || u.Profile == UpstreamLiveName {
 			u.Key = cmp.Or(u.Key, l.cfg.Secrets.OpenAIKey)
 		}
@@ -315,6 +308,9 @@ func (l *loader) readUpstreams(environ []string) {
 		}
 		if u.Profile == UpstreamLiveName && u.URL == "" {
 			u.URL = strings.TrimSuffix(l.cfg.OpenAIBaseURL, "/") + "/live/sessions"
+		}
+		if u.Cascade != nil {
+			l.readKeys(u.Cascade, environ, key)
 		}
 		if u.IsLive() {
 			u.Model = cmp.Or(u.Model, live.Model)
@@ -328,6 +324,29 @@ func (l *loader) readUpstreams(environ []string) {
 			u.Headers = s.TraceHeaders
 		}
 	}
+}
+
+// readKeys reads the variables that a cascade names.
+func (l *loader) readKeys(c *Cascade, environ []string, key string) {
+	c.STT.Key = l.readKey(environ, key+"cascade.stt.api_key_env", c.STT.APIKeyEnv)
+	c.TTS.Key = l.readKey(environ, key+"cascade.tts.api_key_env", c.TTS.APIKeyEnv)
+}
+
+// readKey reads the key that a variable holds, which a setting names.
+func (l *loader) readKey(environ []string, setting, name string) (key access.Secret) {
+	if name == "" {
+		return key
+	}
+	value, err := secretIn(environ, name)
+	if err == nil {
+		err = checkKey(value)
+	}
+	if err != nil {
+		l.note(fmt.Errorf("%s: %w", name, err))
+	} else if value == "" {
+		l.note(fmt.Errorf("%s: %s is not set", named(setting), name))
+	}
+	return access.NewSecret(value)
 }
 
 // readAssistants reads the assistants of the settings, and the variables that hold their secrets.
@@ -457,7 +476,7 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	c := &l.cfg
 	listed := slices.IndexFunc(c.Upstreams, func(u Upstream) bool { return u.Name == c.Upstream })
 	_, known := ws.Find(c.Upstream)
-	known = known || c.Upstream == UpstreamLiveName
+	known = known || c.Upstream == UpstreamLiveName || c.Upstream == UpstreamCascade
 	alone := len(c.Upstreams) == 0
 	switch {
 	case alone && isSocket(c.Realtime.URL) && c.Upstream != UpstreamSimulator:
@@ -476,6 +495,24 @@ func (l *loader) nameUpstream(environ []string, initial Realtime) {
 	}
 }
 
+// nameCascade makes the settings cascade an upstream, if there are any: the last one, or the only one where otherwise
+// the simulator would answer for want of a key.
+func (l *loader) nameCascade() {
+	c, used := &l.cfg, l.cfg.Cascade == Defaults().Cascade
+	for i := range c.Upstreams {
+		if u := &c.Upstreams[i]; u.IsCascade() && u.Cascade == nil {
+			u.Cascade, used = &c.Cascade, true
+		}
+	}
+	if used {
+		return
+	}
+	if first := c.Upstreams[0]; first.BuiltIn() && first.Unlisted && c.Upstream == "" {
+		c.Upstreams = nil
+	}
+	c.Upstreams = append(c.Upstreams, Upstream{Name: UpstreamCascade, Profile: UpstreamCascade, Cascade: &c.Cascade})
+}
+
 // usualUpstream returns the profile that the setting upstream names, with its usual key.
 func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	c, way := &l.cfg, usuals[l.cfg.Upstream]
@@ -484,7 +521,7 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	if c.Upstream == UpstreamLiveName && keyless {
 		u.Profile, u.Live.On = UpstreamSimulator, true
 	}
-	if u.Profile == UpstreamSimulator {
+	if u.Profile == UpstreamSimulator || u.IsCascade() { // whose settings come later
 		return u
 	}
 	if u.URL = c.Realtime.URL; u.URL != "" {

@@ -76,11 +76,14 @@ func (c *Config) IsOpenAI() bool {
 }
 
 // checkText checks the settings of text.
-func (c *Config) checkText(w *checks) {
+func (c *Config) checkText(w *checks) { c.checkProvider(w, "text.provider", c.Text.Provider) }
+
+// checkProvider checks that the text provider that a setting names is configured.
+func (c *Config) checkProvider(w *checks, key, provider string) {
 	keys := map[string]string{
 		ProviderOpenAI: "OPENAI_API_KEY", ProviderAnthropic: "ANTHROPIC_API_KEY", ProviderGoogle: "GEMINI_API_KEY",
 	}
-	if name, ok := keys[c.Text.Provider]; ok && !slices.Contains(c.TextProviders(), c.Text.Provider) {
-		w.wrong("text.provider", "%s needs %s", c.Text.Provider, name)
+	if name, ok := keys[provider]; ok && !slices.Contains(c.TextProviders(), provider) {
+		w.wrong(key, "%s needs %s", provider, name)
 	}
 }

@@ -15,8 +15,8 @@ type Upstream struct {
 	// How clients and records call it: up to 32 of a-z, 0-9 and -.
 	Name string `yaml:"name" min:"1" max:"32" format:"name"`
 	// What it is. realtime is any other server that speaks OpenAI's Realtime API as of 2025; live is OpenAI's GPT-Live;
-	// simulator without a url is the built-in one.
-	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,live,simulator"`
+	// simulator without a url is the built-in one; cascade is a text model between two servers of speech.
+	Profile string `yaml:"profile" min:"1" enum:"openai,azure,xai,inworld,localai,speech-to-speech,vllm,qwen,litellm,realtime,live,cascade,simulator"`
 	// Empty: webrtc for openai, live and simulator, websocket for others.
 	Transport string `yaml:"transport" enum:",webrtc,websocket"`
 	// Of a WebSocket its address, in which {model} is replaced; of WebRTC the whole address of the calls route. Empty: the
@@ -43,6 +43,8 @@ type Upstream struct {
 	HeadersEnv string `yaml:"headers_env" format:"variable"`
 	// Of the profile simulator: which API it has.
 	Live UpstreamLive `yaml:"live,flow"`
+	// Of the profile cascade: in place of the settings cascade, all of them.
+	Cascade *Cascade `yaml:"cascade"`
 
 	// Key and Headers are what the variables hold.
 	Key     access.Secret            `yaml:"-"`
@@ -63,6 +65,7 @@ type UpstreamLive struct {
 const (
 	UpstreamOpenAI     = "openai"
 	UpstreamLiveName   = "live"
+	UpstreamCascade    = "cascade"
 	UpstreamSimulator  = "simulator"
 	TransportWebRTC    = "webrtc"
 	TransportWebSocket = "websocket"
@@ -89,6 +92,9 @@ func (u *Upstream) BuiltIn() bool { return u.Profile == UpstreamSimulator && u.U
 func (u *Upstream) IsLive() bool {
 	return u.Profile == UpstreamLiveName || u.Profile == UpstreamSimulator && u.Live.On
 }
+
+// IsCascade reports whether it is a cascade.
+func (u *Upstream) IsCascade() bool { return u.Profile == UpstreamCascade }
 
 // Settled returns the profile with what the settings change of it.
 func (u *Upstream) Settled() ws.Profile {

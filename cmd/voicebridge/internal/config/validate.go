@@ -210,6 +210,14 @@ func (c *Config) checkUpstreams(w *checks) {
 		if u.Live.On && u.Profile != UpstreamSimulator {
 			w.wrong(key+"live.on", "it is for the profile simulator")
 		}
+		switch {
+		case u.IsCascade() && u.URL+u.Transport != "":
+			w.wrong(key+"url", "a cascade has no transport, and its addresses are cascade.stt.url and cascade.tts.url")
+		case u.IsCascade():
+			c.checkCascade(w, u, key)
+		case u.Cascade != nil:
+			w.wrong(key+"cascade", "it is for the profile cascade")
+		}
 		if u.IsLive() && u.By() != TransportWebRTC {
 			w.wrong(key+"transport", "GPT-Live is served over webrtc")
 		}
@@ -228,4 +236,21 @@ func (c *Config) checkUpstreams(w *checks) {
 			w.wrong(key+"url", "it must be an address of the form %s://host/path", schemes[0])
 		}
 	}
+}
+
+// checkCascade checks what the tags of a cascade do not say.
+func (c *Config) checkCascade(w *checks, u *Upstream, key string) {
+	if u.Cascade == &c.Cascade {
+		key = ""
+	}
+	key += "cascade."
+	for name, url := range map[string]string{"stt.url": u.Cascade.STT.URL, "tts.url": u.Cascade.TTS.URL} {
+		if url == "" {
+			w.wrong(key+name, "a cascade needs it, such as http://127.0.0.1:8000/v1 (%s)", Variable("cascade."+name))
+		}
+	}
+	if t := u.Cascade.Turns; t.MinPause > t.MaxPause {
+		w.wrong(key+"turns.min_pause_ms", "%d is more than max_pause_ms, %d", t.MinPause, t.MaxPause)
+	}
+	c.checkProvider(w, key+"text.provider", u.Cascade.Text.Provider)
 }
