@@ -60,6 +60,8 @@ require (
 	modernc.org/sqlite v1.61.1
 )
 
+require github.com/rivo/uniseg v0.4.7
+
 require (
 	github.com/JohannesKaufmann/dom v0.3.1 // indirect
 	github.com/andybalholm/cascadia v1.3.4 // indirect

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
+
+	"github.com/rivo/uniseg"
 
 	"voicebridge/realtime"
 )
@@ -20,6 +23,34 @@ type Item struct {
 	Given  bool   // the client has created it
 
 	audioMS int64 // length of an assistant item's audio
+	spoken  []int // how many bytes of its text are spoken after each frame; nil if that is not known exactly
+}
+
+// heard returns the text of so much sound, in whole words.
+func (it *Item) heard(ms int64) string {
+	n := min(int(ms/frameMS), len(it.spoken))
+	if n == 0 {
+		return ""
+	}
+	return strings.TrimSpace(it.Words[:wordStart(it.Words, it.spoken[n-1])])
+}
+
+// wordStart returns where the word begins that a place in a text is in, or, past its middle, the next one.
+func wordStart(text string, at int) int {
+	// Languages without spaces have words, too.
+	state, start, rest := -1, 0, text
+	for rest != "" {
+		var word string
+		word, rest, state = uniseg.FirstWordInString(rest, state)
+		if end := start + len(word); at < end {
+			if at-start > len(word)/2 {
+				return end
+			}
+			return start
+		}
+		start += len(word)
+	}
+	return start
 }
 
 // speaks reports whether an item is sound of the assistant.

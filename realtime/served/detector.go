@@ -1,6 +1,7 @@
 package served
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,12 +16,26 @@ const (
 	minCommitMS = 100
 	// maxGapMS is the longest gap in the stream that counts as silence; after a longer one the stream's clock restarts.
 	maxGapMS = 10_000
+	// earRate is that of an Ear's sound, in Hz.
+	earRate = 16_000
+	// maxSound is the longest utterance, in samples: five minutes. It ends a turn.
+	maxSound = 300 * earRate
+	// firstSilence is the silence after which the caller may be done, in ms. Gaps within words are shorter.
+	firstSilence = 200
+	// goesOnEach is how often it is told that speech goes on, in ms.
+	goesOnEach = 500
 )
 
 // Speech is what a Detector reports.
 type Speech struct {
-	Started bool  // otherwise stopped
+	Started bool  // otherwise stopped, unless it is about a pause
 	At      int64 // in ms of the stream
+
+	// Only of a Detector that keeps sound: the caller may be done, or goes on after all, or has spoken for another while.
+	paused, resumed, goesOn bool
+
+	heard Utterance     // so far
+	quiet time.Duration // since the last speech
 	// cycle counts the detector's resets, which void earlier events.
 	cycle int
 }
@@ -44,6 +59,17 @@ type Detector struct {
 	speaking bool
 	bufferMS int64 // of audio since the last commit
 	cycle    int
+	pause    int64 // of silence that ends a turn, in ms
+	paused   bool
+
+	keeps     bool           // the sound
+	least     int64          // ms of speech that make an utterance
+	resampler *pcm.Resampler // to earRate
+	rate      int            // from it
+	sound     []int16        // since the last commit
+	voiced    int64          // ms of speech in it
+	quiet     int64          // ms since its latest sound
+	heardMS   int64          // of this speech
 }
 
 // NewDetector returns a Detector that asks turns and reports speech, or, if it is deaf, only counts packets. Its error
@@ -70,9 +96,28 @@ func (e *Detector) Configure(t *TurnDetection) {
 
 func (e *Detector) reset() {
 	e.cycle++
-	e.speaking, e.bufferMS = false, 0
-	if e.set != nil {
-		e.turns.Begin(*e.set)
+	e.forget()
+}
+
+// forget begins another utterance.
+func (e *Detector) forget() {
+	e.speaking, e.paused, e.sound = false, false, nil
+	e.bufferMS, e.voiced, e.heardMS = 0, 0, 0
+	switch {
+	case e.set != nil:
+		e.pause = e.set.Silence
+		e.turns.Begin(e.set.Threshold)
+	case e.keeps:
+		e.turns.Begin(0.5)
+	}
+}
+
+// endAfter sets the silence that ends the turn, of which this is a pause.
+func (e *Detector) endAfter(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.paused {
+		e.pause = d.Milliseconds()
 	}
 }
 
@@ -80,12 +125,17 @@ func (e *Detector) reset() {
 func (e *Detector) Packets() int64 { return e.packets.Load() }
 
 // commit empties the buffer and returns how much audio was in it, in ms.
-func (e *Detector) commit() int64 {
+func (e *Detector) commit() (ms int64, u Utterance) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ms := e.bufferMS
+	ms, u = e.bufferMS, e.utterance()
 	e.reset()
-	return ms
+	return ms, u
+}
+
+// utterance returns what was said since the last commit. Its sound does not change.
+func (e *Detector) utterance() Utterance {
+	return Utterance{Sound: slices.Clip(e.sound), Speech: time.Duration(e.voiced) * time.Millisecond}
 }
 
 // current reports whether events of that cycle still count.
@@ -177,8 +227,10 @@ func (e *Detector) Starved(now time.Time) bool {
 		e.silence(due)
 		return e.speaking
 	}
-	if e.set != nil && missing > time.Duration(e.set.Silence)*time.Millisecond+starvedAfter {
-		e.feed(make([]int16, 48*e.set.Silence), media.ClockRate)
+	if e.set != nil && missing > time.Duration(e.pause)*time.Millisecond+starvedAfter {
+		for fed := int64(0); e.speaking && fed <= e.pause+1000; fed += frameMS {
+			e.silence(frameMS)
+		}
 	}
 	return e.speaking
 }
@@ -187,23 +239,85 @@ func (e *Detector) Starved(now time.Time) bool {
 func (e *Detector) feed(samples []int16, rate int) {
 	ms := int64(len(samples)) * 1000 / int64(rate)
 	e.ms += ms
+	if e.keeps {
+		samples, rate = e.keep(samples, rate), earRate
+	}
 	if e.set == nil {
 		e.bufferMS += ms
+		if e.keeps {
+			e.voice(e.turns.Hear(samples, rate))
+		}
 		return
 	}
-	spoken := e.turns.Hear(samples, rate)
+	before := time.Duration(e.quiet) * time.Millisecond
+	spoken, quiet := e.turns.Hear(samples, rate)
+	e.voice(spoken, quiet)
 	switch {
-	case e.speaking && spoken == 0:
-		e.speaking, e.bufferMS = false, 0
-		e.report(Speech{At: e.ms, cycle: e.cycle})
+	case e.speaking && (spoken == 0 || quiet >= e.pause || len(e.sound) >= maxSound):
+		e.tell(Speech{quiet: time.Duration(quiet) * time.Millisecond})
+		e.forget()
 	case e.speaking:
 		e.bufferMS += ms
-	case spoken > 0:
+		if e.keeps {
+			e.pausing(spoken, quiet, ms, before)
+		}
+	case spoken > 0 && quiet >= e.pause: // it was too short
+		e.forget()
+	case spoken > 0 && spoken-quiet >= e.least:
 		e.speaking = true
 		start := max(0, e.ms-spoken-e.set.Prefix)
 		e.bufferMS = e.ms - start
 		e.report(Speech{Started: true, At: start, cycle: e.cycle})
 	}
+}
+
+func (e *Detector) tell(s Speech) {
+	s.At, s.cycle, s.heard = e.ms, e.cycle, e.utterance()
+	e.report(s)
+}
+
+// pausing tells of pauses within a turn, which may be its end. before is how long it was quiet until now.
+func (e *Detector) pausing(spoken, quiet, ms int64, before time.Duration) {
+	switch {
+	case e.paused && quiet == 0:
+		e.paused, e.pause = false, e.set.Silence
+		e.tell(Speech{resumed: true, quiet: before})
+	case !e.paused && quiet >= min(firstSilence, e.set.Silence):
+		e.paused = true
+		e.tell(Speech{paused: true, quiet: time.Duration(quiet) * time.Millisecond})
+	case quiet == 0 && spoken/goesOnEach > (spoken-ms)/goesOnEach:
+		e.tell(Speech{goesOn: true})
+	}
+}
+
+// voice counts what is speech.
+func (e *Detector) voice(spoken, quiet int64) {
+	switch {
+	case quiet == 0 && spoken > 0:
+		e.voiced += spoken - e.heardMS
+	case spoken == 0 && e.set != nil:
+		e.voiced = 0
+	}
+	e.heardMS, e.quiet = spoken, quiet
+}
+
+// keep keeps sound for the Ear: while nobody speaks, as much as belongs to speech that begins. It returns it at earRate.
+func (e *Detector) keep(samples []int16, rate int) []int16 {
+	if e.resampler == nil || rate != e.rate {
+		resampler, err := pcm.NewResampler(rate, earRate)
+		if err != nil {
+			return nil // no such rate comes
+		}
+		e.resampler, e.rate = resampler, rate
+	}
+	samples = e.resampler.Process(samples)
+	e.sound = append(e.sound, samples...)
+	kept := maxSound
+	if e.set != nil && !e.speaking {
+		kept = int(e.set.Prefix+e.least+onset) * earRate / 1000
+	}
+	e.sound = e.sound[max(0, len(e.sound)-kept):]
+	return samples
 }
 
 const (
@@ -213,23 +327,22 @@ const (
 	hysteresis = 6
 )
 
-// Energy is Turns that take what is loud for speech, and a silence of the length that is set for its end.
+// Energy is Turns that take what is loud for speech.
 type Energy struct {
-	silence int64
-	on      float64 // the level above which speech begins, in dBFS
-	run     int64   // ms of recent sound, or, from onset on, of speech
-	quiet   int64   // ms since the latest sound
+	on    float64 // the level above which speech begins, in dBFS
+	run   int64   // ms of recent sound, or, from onset on, of speech
+	quiet int64   // ms since the latest sound
 }
 
 // Begin is described at [Turns].
-func (e *Energy) Begin(t TurnDetection) {
+func (e *Energy) Begin(threshold float64) {
 	// 0.5, the default, is -45 dBFS; 0 is -60 and 1 is -30.
-	*e = Energy{silence: t.Silence, on: -60 + 30*t.Threshold}
+	*e = Energy{on: -60 + 30*threshold}
 }
 
 // Hear is described at [Turns].
-func (e *Energy) Hear(samples []int16, rate int) (ms int64) {
-	ms = int64(len(samples)) * 1000 / int64(rate)
+func (e *Energy) Hear(samples []int16, rate int) (spoken, quiet int64) {
+	ms := int64(len(samples)) * 1000 / int64(rate)
 	speaking, on := e.run >= onset, e.on
 	if speaking {
 		on -= hysteresis
@@ -239,16 +352,13 @@ func (e *Energy) Hear(samples []int16, rate int) (ms int64) {
 	if loud {
 		e.quiet = 0
 	}
-	switch {
-	case speaking && e.quiet >= e.silence:
-		e.run = 0
-	case speaking || loud:
+	if speaking || loud {
 		e.run += ms
-	default:
+	} else {
 		e.run = max(0, e.run-ms)
 	}
 	if e.run < onset {
-		return 0
+		return 0, 0
 	}
-	return e.run
+	return e.run, e.quiet
 }

@@ -62,13 +62,21 @@ func (l *items) truncate(e realtime.Event) *realtime.Error {
 	return nil
 }
 
-// truncated cuts an item's audio and deletes its transcript, as the API does.
+// truncated cuts an item's audio and deletes its transcript, as the API does, unless it is known what was heard.
 func (l *items) truncated(it *Item, audioEndMS int64) {
+	event := object{
+		"type": realtime.TypeItemTruncated, "item_id": it.ID, "content_index": 0, "audio_end_ms": audioEndMS,
+	}
 	it.audioMS = audioEndMS
 	if len(it.Content) > 0 {
 		it.Content = []object{{"type": realtime.ContentOutputAudio}}
 	}
-	l.wire.emit(object{
-		"type": realtime.TypeItemTruncated, "item_id": it.ID, "content_index": 0, "audio_end_ms": audioEndMS,
-	})
+	if it.spoken != nil {
+		it.Words = it.heard(audioEndMS)
+		event["transcript"] = it.Words
+		if len(it.Content) > 0 {
+			it.Content[0]["transcript"] = it.Words
+		}
+	}
+	l.wire.emit(event)
 }

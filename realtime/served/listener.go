@@ -1,6 +1,8 @@
 package served
 
 import (
+	"cmp"
+	"context"
 	"strings"
 	"sync"
 	"time"
@@ -25,20 +27,54 @@ type listener struct {
 	speaking bool   // the user is speaking
 	inEvents bool   // the caller's sound comes in events
 	idle     int    // generation of the idle timer
+
+	turns    *turns        // nil: each turn ends by its silence, and is answered before its words are known
+	unsure   *interruption // speech over an answer of which it is not known whether it interrupts
+	writing  *writing      // of the speech in progress, if that may be its end
+	awaited  int           // utterances whose words are not known yet
+	answers  bool          // some of those that are known ask for an answer
+	endedAt  time.Time     // the last speech
+	lastMark marks         // of the utterance that was written last
+}
+
+// writing is an utterance that is being written down.
+type writing struct {
+	item      *Item
+	heard     Utterance
+	stop      func()
+	done      bool
+	failed    error
+	noSpeech  float64
+	part      bool // more has been said since it began
+	committed bool
+	endedAt   time.Time // the speech
+	turn      time.Time // when that was known to be a turn
 }
 
 // speech takes an event of the detector.
 func (l *listener) speech(h Speech) {
-	if l.set.turnDetection == nil || !l.detector.current(h.cycle) {
-		return
-	}
-	if h.Started {
-		l.speechStarted(h.At)
+	switch {
+	case l.set.turnDetection == nil || !l.detector.current(h.cycle):
+	case h.Started:
+		l.userItem = NewID("item_")
+		if !l.interrupts(h.At) {
+			l.speechStarted(h.At)
+		}
 		if !l.inEvents { // where only sound tells the time
 			l.watchSpeech()
 		}
-	} else if l.speaking {
-		l.speechStopped(h.At)
+	case h.paused, h.goesOn:
+		l.foresee(h)
+	case h.resumed:
+		l.turns.learn(h.quiet)
+		l.dropWriting()
+	case l.unsure != nil:
+		l.endedAt = time.Now().Add(-h.quiet)
+		l.unsure.ended = &h
+		l.foresee(h)
+	case l.speaking:
+		l.endedAt = time.Now().Add(-h.quiet)
+		l.speechStopped(h)
 	}
 }
 
@@ -54,7 +90,6 @@ func (l *listener) watchSpeech() {
 func (l *listener) speechStarted(atMS int64) {
 	l.speaking = true
 	l.idle++
-	l.userItem = NewID("item_")
 	l.wire.emit(object{"type": realtime.TypeInputSpeechStarted, "item_id": l.userItem, "audio_start_ms": atMS})
 	if t := l.set.turnDetection; t == nil || !t.interrupt {
 		return
@@ -65,11 +100,11 @@ func (l *listener) speechStarted(atMS int64) {
 	l.player.flush()
 }
 
-func (l *listener) speechStopped(atMS int64) {
+func (l *listener) speechStopped(h Speech) {
 	l.speaking = false
-	l.wire.emit(object{"type": realtime.TypeInputSpeechStopped, "item_id": l.userItem, "audio_end_ms": atMS})
-	l.commit(l.userItem)
-	if l.set.turnDetection == nil || !l.set.turnDetection.create {
+	l.wire.emit(object{"type": realtime.TypeInputSpeechStopped, "item_id": l.userItem, "audio_end_ms": h.At})
+	l.commit(l.userItem, h.heard)
+	if l.set.turnDetection == nil || !l.set.turnDetection.create || l.turns != nil {
 		return
 	}
 	if l.responder.active != nil {
@@ -81,8 +116,10 @@ func (l *listener) speechStopped(atMS int64) {
 
 // commitInput answers input_audio_buffer.commit.
 func (l *listener) commitInput() *realtime.Error {
+	var heard Utterance
 	if l.detector.decoder != nil {
-		if ms := l.detector.commit(); ms < minCommitMS {
+		var ms int64
+		if ms, heard = l.detector.commit(); ms < minCommitMS {
 			return refuse("input_audio_buffer_commit_empty", "",
 				"Error committing input audio buffer: buffer too small. Expected at least %dms of audio, "+
 					"but buffer only has %d.00ms of audio.", minCommitMS, ms)
@@ -92,45 +129,95 @@ func (l *listener) commitInput() *realtime.Error {
 	if l.speaking {
 		id, l.speaking = l.userItem, false
 	}
-	l.commit(id)
+	l.dropWriting()
+	l.endedAt = time.Now()
+	l.commit(id, heard)
 	return nil
 }
 
 // commit makes a user item from the audio that was heard.
-func (l *listener) commit(id string) {
-	it := &Item{
-		ID: id, Type: realtime.ItemMessage, Role: "user", Status: "completed", Spoken: true,
-		Content: []object{{"type": realtime.ContentInputAudio, "transcript": nil}},
+func (l *listener) commit(id string, heard Utterance) {
+	w := l.writing
+	if w == nil || w.part {
+		l.dropWriting()
+		w = l.write(id, heard)
 	}
+	l.writing = nil
+	it := w.item
 	l.items.append(it)
 	previous := l.items.previous(id)
 	l.wire.emit(object{"type": realtime.TypeInputCommitted, "item_id": id, "previous_item_id": previous})
 	l.items.announce(realtime.TypeItemAdded, it)
 	l.items.announce(realtime.TypeItemDone, it)
-	l.write(it)
+	w.committed, w.endedAt, w.turn = true, l.endedAt, time.Now()
+	l.awaited++
+	if l.set.transcribe && it.Words != "" {
+		l.tell(it, object{"type": realtime.TypeTranscriptionDelta, "delta": it.Words}, it.Words)
+	}
+	if w.done {
+		l.written(w)
+	}
 }
 
-// write has an utterance written down, and tells its words as they come if the session transcribes.
-func (l *listener) write(it *Item) {
-	ctx, tells := l.wire.ctx, l.set.transcribe
-	pieces := l.ear.Write(ctx, Utterance{Item: it.ID})
+// write has an utterance written down, and tells its words as they come once it is an item, if the session transcribes.
+func (l *listener) write(id string, u Utterance) *writing {
+	u.Item = id
+	u.Language, u.Prompt, u.Keywords = l.set.transcription()
+	w := &writing{heard: u, item: &Item{
+		ID: id, Type: realtime.ItemMessage, Role: "user", Status: "completed", Spoken: true,
+		Content: []object{{"type": realtime.ContentInputAudio, "transcript": nil}},
+	}}
+	ctx, stop := context.WithCancel(l.wire.ctx)
+	w.stop = stop
+	pieces := l.ear.Write(ctx, u)
+	if l.turns != nil && u.Speech < l.turns.least {
+		pieces = func(func(Words, error) bool) {} // nobody has spoken
+	}
 	l.tasks.Go(func() {
+		defer stop()
 		var failed error
-		for text, err := range pieces {
+		for piece, err := range pieces {
 			if failed = err; err != nil {
 				break
 			}
-			l.loop.Do(func() {
-				it.Words += text
-				if tells {
-					l.tell(it, object{"type": realtime.TypeTranscriptionDelta, "delta": text}, text)
-				}
-			})
+			l.loop.Do(func() { l.piece(w, piece) })
 		}
-		if tells && ctx.Err() == nil {
-			l.loop.Do(func() { l.written(it, failed) })
+		if ctx.Err() == nil {
+			l.loop.Do(func() { l.allWords(w, failed) })
 		}
 	})
+	return w
+}
+
+func (l *listener) piece(w *writing, piece Words) {
+	w.item.Words += piece.Text
+	w.noSpeech = cmp.Or(piece.NoSpeech, w.noSpeech)
+	if l.set.transcribe && w.committed {
+		l.tell(w.item, object{"type": realtime.TypeTranscriptionDelta, "delta": piece.Text}, piece.Text)
+	}
+}
+
+// allWords takes that an utterance is written down, or will not be.
+func (l *listener) allWords(w *writing, failed error) {
+	w.done, w.failed = true, failed
+	if l.turns != nil && w.noSpeech > 0.6 && w.heard.Speech < time.Second {
+		w.item.Words = "" // made up
+	}
+	switch {
+	case w.committed:
+		l.written(w)
+	case w == l.writing:
+		l.foreseen(w)
+	}
+}
+
+// dropWriting forgets the words of speech that goes on, and the answer to them.
+func (l *listener) dropWriting() {
+	if l.writing != nil {
+		l.writing.stop()
+	}
+	l.writing = nil
+	l.responder.discard()
 }
 
 // tell sends an event about the words of an utterance.
@@ -146,9 +233,36 @@ func (l *listener) tell(it *Item, o object, text string) {
 }
 
 // written ends the transcription of an utterance.
-func (l *listener) written(it *Item, failed error) {
-	if failed != nil {
-		e := asError(failed, "transcription_error")
+func (l *listener) written(w *writing) {
+	l.awaited--
+	if l.set.transcribe {
+		l.tellWritten(w)
+	}
+	if l.turns == nil {
+		return
+	}
+	l.wire.outcome(w.failed)
+	l.lastMark = marks{since: w.endedAt, turn: w.turn, transcription: time.Now()}
+	t := l.set.turnDetection
+	l.answers = l.answers || w.failed == nil && w.item.Words != "" && t != nil && t.create
+	l.answer()
+}
+
+// answer begins the answer that is due: not while more is said, or its words are not known.
+func (l *listener) answer() {
+	switch {
+	case l.awaited > 0:
+	case l.responder.active != nil:
+		l.responder.proceed()
+	case l.answers && !l.speaking && l.unsure == nil:
+		l.responder.answer(l.lastMark)
+	}
+}
+
+func (l *listener) tellWritten(w *writing) {
+	it := w.item
+	if w.failed != nil {
+		e := asError(w.failed, "transcription_error")
 		l.wire.emit(object{
 			"type": realtime.TypeTranscriptionFailed, "item_id": it.ID, "content_index": 0,
 			"error": object{"type": e.Type, "code": e.Code, "message": e.Message, "param": nil},
@@ -157,37 +271,46 @@ func (l *listener) written(it *Item, failed error) {
 	}
 	it.Content = []object{{"type": realtime.ContentInputAudio, "transcript": it.Words}}
 	words := len(strings.Fields(it.Words))
-	l.tell(it, object{
-		"type": realtime.TypeTranscriptionCompleted, "transcript": it.Words,
-		"usage": object{
-			"type": "tokens", "total_tokens": 12*words + words, "input_tokens": 12 * words, "output_tokens": words,
-			"input_token_details": object{"audio_tokens": 12 * words, "text_tokens": 0},
-		},
-	}, it.Words)
+	usage := object{
+		"type": "tokens", "total_tokens": 12*words + words, "input_tokens": 12 * words, "output_tokens": words,
+		"input_token_details": object{"audio_tokens": 12 * words, "text_tokens": 0},
+	}
+	if l.turns != nil {
+		usage = object{"type": "duration", "seconds": float64(len(w.heard.Sound)) / earRate}
+	}
+	l.tell(it, object{"type": realtime.TypeTranscriptionCompleted, "transcript": it.Words, "usage": usage}, it.Words)
 }
 
 // simulateSpeech behaves as if the user had spoken and stopped.
 func (l *listener) simulateSpeech() {
 	at := l.detector.position()
+	l.userItem = NewID("item_")
 	l.speechStarted(at)
-	l.speechStopped(at + 1000)
+	l.speechStopped(Speech{At: at + 1000})
 }
 
 // configure adopts the turn detection of the settings.
 func (l *listener) configure() {
 	l.speaking = false
-	l.detector.Configure(l.set.turnDetection)
+	l.forgetInterruption()
+	l.dropWriting()
+	l.detector.Configure(l.turns.adopt(l.set.turnDetection))
 }
 
 // clear answers input_audio_buffer.clear.
 func (l *listener) clear() {
 	l.detector.commit()
 	l.speaking = false
+	l.forgetInterruption()
+	l.dropWriting()
 	l.wire.emit(object{"type": realtime.TypeInputCleared})
 }
 
-// disarmIdle stops waiting for a silent caller.
-func (l *listener) disarmIdle() { l.idle++ }
+// begins takes that a response begins in the conversation: nobody waits for a silent caller.
+func (l *listener) begins() {
+	l.idle++
+	l.answers = false
+}
 
 // armIdle starts waiting for a silent caller (idle_timeout_ms).
 func (l *listener) armIdle() {
@@ -207,7 +330,7 @@ func (l *listener) armIdle() {
 			"type": realtime.TypeInputTimeoutTriggered, "item_id": id,
 			"audio_start_ms": max(0, at-t.idle), "audio_end_ms": at,
 		})
-		l.commit(id)
+		l.commit(id, Utterance{})
 		l.responder.start(nil, nil)
 	})
 }

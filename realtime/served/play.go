@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"voicebridge/realtime"
@@ -18,23 +19,34 @@ type utterance struct {
 	frames   []Frame
 	over     bool // there will be no more
 	pos      int
+
+	end     int       // how many bytes of the text are spoken or skipped
+	skipped [][2]int  // parts of the text
+	began   time.Time // when it was first heard
+	resumed int       // how often it went on after what was no interruption
 }
 
 func (u *utterance) playedMS() int64 { return int64(u.pos) * frameMS }
 
-// spoken returns how many bytes of the text have a sound.
-func (u *utterance) spoken() int {
-	if len(u.frames) == 0 {
-		return 0
+// spokenText returns the text without what was skipped.
+func (u *utterance) spokenText() string {
+	var b strings.Builder
+	at, text := 0, u.item.Words
+	for _, part := range u.skipped {
+		b.WriteString(text[at:min(part[0], len(text))])
+		at = min(part[1], len(text))
 	}
-	return u.frames[len(u.frames)-1].Spoken
+	return strings.TrimSpace(b.String() + text[at:])
+}
+
+// from returns how many frames as much text has.
+func (u *utterance) from(text int) int {
+	n, _ := slices.BinarySearchFunc(u.frames, text+1, func(f Frame, at int) int { return cmp.Compare(f.Spoken, at) })
+	return n
 }
 
 // until returns how many frames as much text has, or more if they were played.
-func (u *utterance) until(text int) int {
-	n, _ := slices.BinarySearchFunc(u.frames, text+1, func(f Frame, at int) int { return cmp.Compare(f.Spoken, at) })
-	return max(u.pos, n)
-}
+func (u *utterance) until(text int) int { return max(u.pos, u.from(text)) }
 
 // player is the output buffer of the session, played at one frame per 20 ms. It belongs to the session's goroutine.
 type player struct {
@@ -50,7 +62,11 @@ type player struct {
 	// ahead means that sound goes out in events, as soon as it is made; the client plays it.
 	ahead   bool
 	decoder *transcode.Reader // for that
-	format  func() media.Format
+	held    bool              // nothing plays, until release or flush
+	// exact means that Frames say what was heard, and that they are made a while ahead only.
+	exact  bool
+	room   func() // has the Mouth go on; nil if it does not wait
+	format func() media.Format
 
 	wire  *wire
 	items *items
@@ -90,7 +106,9 @@ const framesPerEvent = 10
 func (p *player) active() bool { return len(p.queue) > 0 || p.response != "" }
 
 // ticking reports whether a frame is due every 20 ms.
-func (p *player) ticking() bool { return p.active() || p.continuous && !p.next.IsZero() }
+func (p *player) ticking() bool {
+	return p.active() && !p.held || p.continuous && !p.next.IsZero()
+}
 
 // due returns when the next frame is, zero if none is.
 func (p *player) due() time.Time {
@@ -109,28 +127,68 @@ const (
 // silentFrame is 20 ms of silence in Opus.
 var silentFrame = []byte{0xf8, 0xff, 0xfe}
 
-// add adds a frame of an utterance to the output buffer; if nothing plays, it is sent now.
-func (p *player) add(u *utterance, f Frame) {
+// maxAhead is how many frames of a message wait to be heard before its Mouth does: ten seconds.
+const maxAhead = 500
+
+// add adds a frame of an utterance to the output buffer, and says when there is room for the next; if nothing plays, it
+// is sent now.
+func (p *player) add(u *utterance, f Frame, room func()) {
+	if f.Opus == nil {
+		room()
+		return
+	}
 	u.frames = append(u.frames, f)
+	if p.exact && len(u.frames)-u.pos > maxAhead {
+		p.room = room
+	} else {
+		room()
+	}
 	p.spoken = true
 	if p.ahead {
 		return
 	}
 	u.item.audioMS += frameMS
+	if p.exact {
+		u.item.spoken = append(u.item.spoken, f.Spoken)
+	}
 	if len(u.frames) > 1 {
 		return
 	}
 	idle := !p.ticking()
-	if !p.active() {
+	if !p.active() && !p.held {
 		p.begin(u)
 	}
 	p.queue = append(p.queue, u)
-	if !idle {
+	if idle && !p.held {
+		p.resume(time.Now())
+		p.frame()
+	}
+}
+
+// hold stops what plays.
+func (p *player) hold() { p.held = true }
+
+// release has what plays go on, from the word at which it was stopped.
+func (p *player) release() {
+	if !p.held {
 		return
 	}
-	now := time.Now()
-	p.resume(now)
-	p.frame()
+	p.held = false
+	if !p.active() {
+		return
+	}
+	if len(p.queue) > 0 {
+		if u := p.queue[0]; u.pos > 0 {
+			u.pos = min(u.pos, u.from(wordStart(u.item.Words, u.frames[u.pos-1].Spoken)))
+			u.resumed++
+			p.wire.emit(object{
+				"type": realtime.TypeSpeech, "response_id": u.response, "item_id": u.item.ID, "resumed": u.resumed,
+			})
+		}
+	}
+	if !p.continuous {
+		p.resume(time.Now())
+	}
 }
 
 // resume continues the RTP clock after silence: the timestamp advances by the time elapsed, the
@@ -150,14 +208,21 @@ func (p *player) frame() {
 	for len(p.queue) > 0 && p.queue[0].over && p.queue[0].pos >= len(p.queue[0].frames) {
 		p.queue = p.queue[1:]
 	}
-	if len(p.queue) == 0 || p.queue[0].pos >= len(p.queue[0].frames) {
+	if len(p.queue) == 0 || p.held || p.queue[0].pos >= len(p.queue[0].frames) {
 		p.idle()
 		return
 	}
 	u := p.queue[0]
 	p.begin(u)
+	if u.began.IsZero() {
+		u.began = time.Now()
+	}
 	p.send(u.frames[u.pos].Opus)
 	u.pos++
+	if room := p.room; room != nil {
+		p.room = nil
+		room()
+	}
 }
 
 // begin says whose audio is playing from now on.
@@ -171,7 +236,7 @@ func (p *player) begin(u *utterance) {
 
 // idle takes the place of a frame while the buffer is empty. If its response has no more to come, playback has stopped.
 func (p *player) idle() {
-	if p.response != "" && !p.more(p.response) {
+	if p.response != "" && !p.held && !p.more(p.response) {
 		p.stopped()
 	}
 	switch {
@@ -214,7 +279,7 @@ func (p *player) flush() {
 		return
 	}
 	queue, response := p.queue, p.response
-	p.queue, p.response = nil, ""
+	p.queue, p.response, p.held, p.room = nil, "", false, nil
 	if response == "" {
 		response = queue[0].response
 	}

@@ -1,9 +1,12 @@
 package served
 
 import (
+	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -24,6 +27,8 @@ type responder struct {
 	asides         []*response // outside it
 	begins         func()      // called when a response in the conversation begins
 	quiet          func()      // called when one is done and no audio is playing
+	waits          func() bool // reports whether the words of an utterance are still to come
+	prepared       *response   // to what is perhaps not said to its end; nil if there is none
 }
 
 func activeResponse(id string) *realtime.Error {
@@ -49,6 +54,18 @@ func (g *responder) request(params object, context []*Item) *realtime.Error {
 // start begins a response; params are the overrides of response.create, context the items that it sees in place of the
 // conversation, nil if it sees that.
 func (g *responder) start(params object, context []*Item) {
+	r := g.make(params, context)
+	if r.aside {
+		g.asides = append(g.asides, r)
+	}
+	g.begin(r)
+	if r.aside || !g.waits() {
+		g.think(r, nil)
+	}
+}
+
+// make makes a response, of which nobody knows yet.
+func (g *responder) make(params object, context []*Item) *response {
 	r := &response{
 		id: NewID("resp_"), status: realtime.ResponseInProgress, modality: g.set.modality,
 		audio: responseAudio(g.set, params), maxTokens: g.set.value("max_output_tokens"), metadata: params["metadata"],
@@ -70,15 +87,74 @@ func (g *responder) start(params object, context []*Item) {
 	if c, ok := params["tool_choice"]; ok {
 		r.choice = c
 	}
-	if r.aside {
-		g.asides = append(g.asides, r)
-	} else {
+	return r
+}
+
+// begin tells of a response.
+func (g *responder) begin(r *response) {
+	if !r.aside {
+		g.discard()
 		g.begins()
 		g.active = r
 	}
 	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
+	if g.player.exact { // who has no limits tells none
+		return
+	}
 	g.emitRateLimits()
-	g.think(r)
+}
+
+// proceed has the Mind write the response that has waited for the words of an utterance.
+func (g *responder) proceed() {
+	if r := g.active; r.ctx == nil {
+		g.think(r, nil)
+	}
+}
+
+// prepare begins the answer to an utterance that is perhaps not complete. Nobody is told of it.
+func (g *responder) prepare(it *Item) {
+	g.discard()
+	r := g.make(nil, nil)
+	g.prepared = r
+	r.seenItems = append(slices.Clone(g.items.items), it)
+	g.think(r, it)
+}
+
+// discard throws the prepared answer away. If the Mind has begun it, that is told, as it has a price.
+func (g *responder) discard() {
+	r := g.prepared
+	if r == nil {
+		return
+	}
+	g.prepared = nil
+	r.stop()
+	if r.usage == nil {
+		return
+	}
+	g.wire.emit(object{"type": realtime.TypeResponseCreated, "response": r.shown(g.conversationID)})
+	r.status, r.reason = realtime.ResponseCancelled, "turn_detected"
+	o := r.shown(g.conversationID)
+	o["usage"] = r.usage
+	g.wire.emit(object{"type": realtime.TypeResponseDone, "response": o})
+}
+
+// answer answers what was said: with the prepared answer if that is to the same words.
+func (g *responder) answer(m marks) {
+	r := g.prepared
+	if r != nil && slices.Equal(r.seenItems, g.items.items) {
+		g.prepared = nil
+	} else {
+		r = g.make(nil, nil)
+	}
+	m.text, r.marks = r.marks.text, m
+	g.begin(r)
+	switch {
+	case r.ctx == nil:
+		g.think(r, nil)
+	case r.first != nil:
+		r.first()
+	}
+	r.begun, r.first = true, nil
 }
 
 func (g *responder) emitRateLimits() {
@@ -91,10 +167,15 @@ func (g *responder) emitRateLimits() {
 // maxUnspoken is how many pieces of a text wait for the Mouth before the Mind does.
 const maxUnspoken = 1024
 
-// think has the Mind write the answer.
-func (g *responder) think(r *response) {
+// think has the Mind write the answer, to an utterance that is no item yet unless that is nil.
+func (g *responder) think(r *response, to *Item) {
 	r.ctx, r.stop = context.WithCancel(g.wire.ctx)
-	answer, spoken := g.mind.Answer(r.ctx, r.request(g.items.items)), r.isSpoken()
+	r.begun = to == nil
+	items := g.items.items
+	if to != nil {
+		items = r.seenItems
+	}
+	answer, spoken := g.mind.Answer(r.ctx, r.request(items)), r.isSpoken()
 	g.tasks.Go(func() {
 		var text chan string // to the Mouth, while there is a message
 		end := func() {
@@ -123,7 +204,7 @@ func (g *responder) think(r *response) {
 			}
 		}
 		end()
-		g.hand(r, func(func()) { g.then(r, func() { g.complete(r) }) })
+		g.hand(r, func(func()) { g.onceBegun(r, func() { g.then(r, func() { g.complete(r) }) }) })
 	})
 }
 
@@ -136,6 +217,15 @@ func (g *responder) hand(r *response, f func(taken func())) bool {
 	})
 }
 
+// onceBegun does f once the client knows of the response.
+func (g *responder) onceBegun(r *response, f func()) {
+	if r.begun {
+		f()
+	} else {
+		r.first = f
+	}
+}
+
 // take takes a piece of the answer, and says when it has. text is what the Mouth gets of a message.
 func (g *responder) take(r *response, p Piece, err error, text <-chan string, taken func()) {
 	if p.Usage != nil {
@@ -144,6 +234,18 @@ func (g *responder) take(r *response, p Piece, err error, text <-chan string, ta
 	if p.Stop != "" {
 		r.reason = p.Stop
 	}
+	said := err != nil || p.Text != "" || p.Call.ID != ""
+	if said && r.marks.text.IsZero() {
+		r.marks.text = time.Now()
+	}
+	if said && !r.begun {
+		r.first = func() { g.takeWords(r, p, err, text, taken) }
+		return
+	}
+	g.takeWords(r, p, err, text, taken)
+}
+
+func (g *responder) takeWords(r *response, p Piece, err error, text <-chan string, taken func()) {
 	switch {
 	case err != nil:
 		r.err = asError(err, "server_error")
@@ -255,14 +357,17 @@ func (g *responder) openMessage(r *response, text <-chan string) {
 func (g *responder) speak(r *response, it *Item, text <-chan string) {
 	u := &utterance{response: r.id, item: it}
 	r.speech = u
-	frames := g.mouth.Speak(r.ctx, Saying{Response: r.id, Item: it.ID, Text: text})
+	r.sounds = append(r.sounds, u)
+	saying := Saying{Response: r.id, Item: it.ID, Text: text, Speed: g.set.speed()}
+	saying.Voice, _ = r.audio["output"].(object)["voice"].(string)
+	frames := g.mouth.Speak(r.ctx, saying)
 	g.tasks.Go(func() {
 		var failed error
 		for f, err := range frames {
 			if failed = err; err != nil || !g.hand(r, func(taken func()) {
-				g.player.add(u, f)
+				g.hear(r, u, f)
+				g.player.add(u, f, taken)
 				g.tell(r)
-				taken()
 			}) {
 				break
 			}
@@ -273,13 +378,35 @@ func (g *responder) speak(r *response, it *Item, text <-chan string) {
 	})
 }
 
+// hear takes what a Frame says about the sound of a message.
+func (g *responder) hear(r *response, u *utterance, f Frame) {
+	if f.Sent > 0 && r.marks.clause.IsZero() {
+		r.marks.clause = time.Now()
+	}
+	r.sent += f.Sent
+	if f.Skipped != nil {
+		g.wire.log.Warn("part of an answer not spoken", "error", f.Skipped)
+		u.skipped = append(u.skipped, [2]int{u.end, f.Spoken})
+		r.skipping = f.Skipped
+	}
+	u.end = f.Spoken
+}
+
 // spoken takes that all of the open message is spoken, or that nothing more of it will be.
 func (g *responder) spoken(r *response, u *utterance, failed error) {
 	u.over = true
 	if failed != nil {
 		g.wire.log.Warn("answer not spoken", "error", failed)
-		if len(u.frames) == 0 {
-			g.wire.refuse(&realtime.Error{Type: "server_error", Code: "speech_failed", Message: failed.Error()})
+		u.skipped = append(u.skipped, [2]int{u.end, math.MaxInt})
+	}
+	failed = cmp.Or(failed, r.skipping)
+	switch {
+	case len(u.frames) > 0:
+		g.wire.failures = 0
+	case failed != nil:
+		g.wire.refuse(&realtime.Error{Type: "server_error", Code: "speech_failed", Message: failed.Error()})
+		if g.player.exact {
+			g.wire.outcome(failed)
 		}
 	}
 	g.tell(r)
@@ -290,16 +417,34 @@ func (g *responder) spoken(r *response, u *utterance, failed error) {
 	}
 }
 
+// tellSpeech tells how a response was spoken, which the Realtime API has no event for.
+func (g *responder) tellSpeech(r *response) {
+	if len(r.sounds) == 0 || !g.player.exact {
+		return
+	}
+	texts := object{}
+	for _, u := range r.sounds {
+		if len(u.skipped) > 0 {
+			texts[u.item.ID] = u.spokenText()
+		}
+	}
+	g.wire.emit(object{
+		"type": realtime.TypeSpeech, "response_id": r.id, "characters": r.sent, "spoken_texts": texts,
+		"latency_ms": r.marks.shown(r.sounds[0].began),
+	})
+}
+
 // tell tells the words of the open message, of one that is spoken those whose sound has begun.
 func (g *responder) tell(r *response) {
 	u := r.speech
-	for len(r.untold) > 0 && (u == nil || u.over || u.spoken() > len(r.generated)) {
+	for len(r.untold) > 0 && (u == nil || u.over || u.end > len(r.generated)) {
 		o := r.whereContent(realtime.TypeOutputTextDelta, r.open)
 		if r.modality != "text" {
 			o["type"] = realtime.TypeAudioTranscriptDelta
 		}
 		o["delta"] = r.untold[0]
 		r.generated, r.untold = r.generated+r.untold[0], r.untold[1:]
+		r.open.Words = r.generated
 		g.wire.emit(o)
 	}
 	g.say(r, framesPerEvent)
@@ -382,7 +527,10 @@ func (g *responder) cancel(r *response, reason string) {
 
 // finish ends a response, whatever its status.
 func (g *responder) finish(r *response) {
-	r.stop()
+	if r.stop != nil {
+		r.stop()
+	}
+	g.tellSpeech(r)
 	if r.aside {
 		g.asides = slices.DeleteFunc(g.asides, func(other *response) bool { return other == r })
 	} else {

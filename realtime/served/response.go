@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -29,6 +30,16 @@ type response struct {
 	reason string
 	err    *realtime.Error
 	usage  map[string]any // as the Mind says; nil if it does not
+	// begun means that the client knows of it; until then the Mind's first word waits in first.
+	begun bool
+	first func()
+	// seenItems are what an answer sees that is prepared, the last of them the utterance.
+	seenItems []*Item
+
+	marks    marks
+	sounds   []*utterance // of its messages
+	sent     int          // characters that were sent to be spoken
+	skipping error        // why the latest of them are not
 
 	// open is the item being generated, nil between items.
 	open      *Item
@@ -36,6 +47,23 @@ type response struct {
 	untold    []string   // the rest of its text so far
 	speech    *utterance // its sound; nil if it is not spoken
 	after     func()     // what comes when it is spoken; nil if the Mind is still writing
+}
+
+// marks are when the stages of an answer to what was spoken were done, since the end of speech.
+type marks struct{ since, turn, transcription, text, clause time.Time }
+
+// shown returns the stages in ms.
+func (m *marks) shown(sound time.Time) object {
+	o := object{}
+	for name, at := range map[string]time.Time{
+		"turn": m.turn, "transcription": m.transcription, "first_text": m.text, "first_clause": m.clause,
+		"first_audio": sound,
+	} {
+		if !m.since.IsZero() && !at.IsZero() {
+			o[name] = max(0, at.Sub(m.since).Milliseconds())
+		}
+	}
+	return o
 }
 
 // ended reports whether the response is done, whatever its status.

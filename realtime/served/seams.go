@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"iter"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -29,7 +30,7 @@ type Request struct {
 type Piece struct {
 	Text  string         // follows that of the pieces before
 	Call  Call           // Arguments follow those of a call before with the same ID
-	Usage map[string]any // as a response shows it
+	Usage map[string]any // as a response shows it; the latest counts, also of an answer that is thrown away
 	Stop  string         // why the answer is incomplete, such as max_output_tokens
 }
 
@@ -40,17 +41,31 @@ type Call struct{ ID, Name, Arguments string }
 type Ear interface {
 	// Write writes down an utterance in pieces, until ctx ends. It is called on the session's goroutine and returns at
 	// once; the pieces are read on another one. If an error comes, the rest is not read: the utterance could not be
-	// written down. It may be a *realtime.Error.
-	Write(ctx context.Context, u Utterance) iter.Seq2[string, error]
+	// written down. It may be a *realtime.Error; one of the type invalid_request_error is about this utterance only.
+	Write(ctx context.Context, u Utterance) iter.Seq2[Words, error]
 }
 
 // Utterance is what the caller says in one turn.
-type Utterance struct{ Item string } // the id of its item
+type Utterance struct {
+	Item   string        // its id
+	Sound  []int16       // 16 kHz, mono, with some of what came before; nil if the session does not keep sound
+	Speech time.Duration // how much of it is speech
+
+	// What the session says about its transcription.
+	Language, Prompt string
+	Keywords         []string
+}
+
+// Words are a piece of an utterance's text.
+type Words struct {
+	Text     string
+	NoSpeech float64 // how probable it is that nobody spoke, from 0 to 1; the latest counts
+}
 
 // Mouth speaks.
 type Mouth interface {
 	// Speak speaks a message while its text grows, until ctx ends. It is called as [Mind].Answer is. An error ends the
-	// sound, not the answer.
+	// sound, not the answer; those of a part are in its Frame.
 	Speak(ctx context.Context, s Saying) iter.Seq2[Frame, error]
 }
 
@@ -58,21 +73,27 @@ type Mouth interface {
 type Saying struct {
 	Response, Item string
 	Text           <-chan string // its pieces; closed at its end
+
+	// What the session says about its voice.
+	Voice string
+	Speed float64
 }
 
-// Frame is 20 ms of sound.
+// Frame is 20 ms of sound, or says something about the sound.
 type Frame struct {
-	Opus   []byte // is not changed
-	Spoken int    // how many bytes of the text have been spoken by its end
+	Opus    []byte // is not changed; nil if there is none
+	Spoken  int    // how many bytes of the text have been spoken, or skipped, by its end
+	Sent    int    // characters that are being spoken from now on
+	Skipped error  // why the text since the frame before is not spoken
 }
 
-// Turns judges from the caller's sound when they begin to speak and are done. Its methods are called one at a time.
+// Turns judges from the caller's sound when they speak. Its methods are called one at a time.
 type Turns interface {
-	// Begin forgets the sound so far.
-	Begin(t TurnDetection)
-	// Hear takes the next sound, about 20 ms. It returns for how many ms the caller has been speaking, 0 if they are
-	// not.
-	Hear(samples []int16, rate int) (ms int64)
+	// Begin forgets the sound so far. What is speech from now on depends on a threshold from 0 to 1.
+	Begin(threshold float64)
+	// Hear takes the next sound, about 20 ms. It returns for how many ms the caller has been speaking, pauses included,
+	// 0 if they are not, and for how many they have been silent since.
+	Hear(samples []int16, rate int) (spoken, quiet int64)
 }
 
 // Oddities handles an event of the client by calling handle, which returns the error that answers it, and may do

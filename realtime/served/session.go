@@ -24,6 +24,7 @@ const (
 var (
 	ErrExpired  = errors.New("session expired")
 	ErrUnopened = errors.New("data channel did not open")
+	ErrFailed   = errors.New("speech servers fail")
 )
 
 // Config describes a session.
@@ -39,6 +40,10 @@ type Config struct {
 	// Logprobs makes up those of a transcript, if a session asks for them.
 	Logprobs func(text string) []any
 
+	// Turning is how a session takes turns that keeps the caller's sound, for an Ear that needs it and a Mind that needs
+	// words. A Mouth is then at most ten seconds ahead of what is heard, and the third failure of Ear or Mouth in a row
+	// ends the session. Without it a turn ends by its silence, and is answered at once.
+	Turning *Turning
 	// MaxDuration ends the session with session_expired.
 	MaxDuration time.Duration
 	// InEvents means that sound comes and goes in events. What goes out is sent as soon as it is made.
@@ -87,22 +92,28 @@ func New(cfg Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	detector.Configure(s.set.turnDetection)
 	s.wire = wire{end: func(err error) { s.end(err) }, log: cfg.Logger, out: NewLoop()}
 	s.items = items{wire: &s.wire}
 	s.player = player{
 		wire: &s.wire, items: &s.items, more: s.responder.generates, quiet: s.listener.armIdle,
+		exact:      cfg.Turning != nil,
 		continuous: cfg.Continuous && !cfg.InEvents, ahead: cfg.InEvents,
 		format: func() media.Format { return s.set.format("output") },
 	}
 	s.responder = responder{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
-		tasks: &s.tasks, conversationID: NewID("conv_"), begins: s.listener.disarmIdle, quiet: s.listener.armIdle,
+		tasks: &s.tasks, conversationID: NewID("conv_"), begins: s.listener.begins, quiet: s.listener.armIdle,
+		waits: func() bool { return s.listener.turns != nil && s.listener.awaited > 0 },
 	}
 	s.listener = listener{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,
 		detector: detector, ear: cfg.Ear, logprobs: cfg.Logprobs, tasks: &s.tasks, inEvents: cfg.InEvents,
 	}
+	if cfg.Turning != nil {
+		s.listener.turns = newTurns(*cfg.Turning)
+		detector.keeps, detector.least = true, cfg.Turning.MinSpeech.Milliseconds()
+	}
+	s.listener.configure()
 	return s, nil
 }
 

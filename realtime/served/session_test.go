@@ -47,8 +47,8 @@ func (p *person) Answer(ctx context.Context, _ *served.Request) iter.Seq2[served
 	}
 }
 
-func (p *person) Write(context.Context, served.Utterance) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) { yield("What is new?", nil) }
+func (p *person) Write(context.Context, served.Utterance) iter.Seq2[served.Words, error] {
+	return func(yield func(served.Words, error) bool) { yield(served.Words{Text: "What is new?"}, nil) }
 }
 
 func (p *person) Speak(_ context.Context, s served.Saying) iter.Seq2[served.Frame, error] {

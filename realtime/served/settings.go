@@ -20,6 +20,7 @@ type Settings struct {
 	transcribe    bool
 	logprobs      bool           // with transcriptions
 	turnDetection *TurnDetection // nil: push to talk
+	fixed         bool           // the client has set the silence that ends a turn
 	tools         []Tool
 	choice        any // tool_choice
 }
@@ -30,14 +31,15 @@ type TurnDetection struct {
 	Prefix    int64   // of sound before speech that belongs to it
 	Silence   int64   // that ends a turn
 
+	fixed, semantic   bool // the client has set the silence; its length means an eagerness
 	idle              int64
 	create, interrupt bool
 }
 
 // Tool is a declared function.
 type Tool struct {
-	Name       string
-	Parameters map[string]any // a JSON schema
+	Name, Description string
+	Parameters        map[string]any // a JSON schema
 }
 
 const (
@@ -95,6 +97,9 @@ func (s *Settings) Update(session json.RawMessage, locks ...realtime.Lock) *real
 		}
 	}
 	maps.Copy(s.shown, patch)
+	if own, ok := patch[turnsPath]; ok {
+		s.fixed = realtime.Member(own, "silence_duration_ms") != nil
+	}
 	s.derive()
 	return nil
 }
@@ -123,6 +128,26 @@ func (s *Settings) checkVoice(params object, spoken bool) *realtime.Error {
 	return nil
 }
 
+// transcription returns what is set about how the caller's words are written down.
+func (s *Settings) transcription() (language, prompt string, keywords []string) {
+	o, _ := s.value("audio.input.transcription").(object)
+	language, _ = o["language"].(string)
+	prompt, _ = o["prompt"].(string)
+	list, _ := o["keywords"].([]any)
+	for _, v := range list {
+		word, _ := v.(string)
+		keywords = append(keywords, word)
+	}
+	return language, prompt, keywords
+}
+
+// speed returns how fast the assistant speaks; 1 is usual.
+func (s *Settings) speed() float64 {
+	n, _ := s.value("audio.output.speed").(json.Number)
+	f, _ := n.Float64() // it was checked
+	return f
+}
+
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
@@ -139,6 +164,7 @@ func (s *Settings) derive() {
 		td := turnDetectionDefaults(given)
 		maps.Copy(td, given)
 		s.turnDetection = readTurnDetection(td)
+		s.turnDetection.fixed = s.fixed
 		s.Show(turnsPath, td)
 	}
 	s.choice = s.value("tool_choice")
@@ -153,9 +179,11 @@ func readTools(v any) []Tool {
 		if o["type"] != "function" {
 			continue
 		}
-		name, _ := o["name"].(string)
-		parameters, _ := o["parameters"].(object)
-		tools = append(tools, Tool{Name: name, Parameters: parameters})
+		t := Tool{}
+		t.Name, _ = o["name"].(string)
+		t.Description, _ = o["description"].(string)
+		t.Parameters, _ = o["parameters"].(object)
+		tools = append(tools, t)
 	}
 	return tools
 }
@@ -186,6 +214,7 @@ func readTurnDetection(td object) *TurnDetection {
 		silence = map[any]float64{"low": 1500, "medium": 800, "auto": 800, "high": 400}[td["eagerness"]]
 	}
 	return &TurnDetection{
+		semantic:  td["type"] == "semantic_vad",
 		Threshold: number("threshold", 0.5), Prefix: int64(number("prefix_padding_ms", 300)),
 		Silence: int64(silence), idle: int64(number("idle_timeout_ms", 0)),
 		create: td["create_response"] == true, interrupt: td["interrupt_response"] == true,

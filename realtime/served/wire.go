@@ -16,6 +16,9 @@ import (
 	"voicebridge/realtime/media"
 )
 
+// mostFailures of Ear and Mouth in a row end a session that needs them.
+const mostFailures = 3
+
 // sendTimeout is how long a client may leave its data channel unread.
 const sendTimeout = 10 * time.Second
 
@@ -38,6 +41,9 @@ type wire struct {
 	log  *slog.Logger
 	conn Connection // nil once the session has ended
 	out  *Loop
+
+	failures int // of Ear and Mouth, in a row
+
 	open context.Context //nolint:containedctx // ends when nothing more is sent
 }
 
@@ -62,6 +68,22 @@ func (w *wire) send(o object) {
 		w.log.Warn("event is too large for the client", "bytes", len(raw))
 	default:
 		w.end(fmt.Errorf("send event: %w", err))
+	}
+}
+
+// outcome takes how an Ear or Mouth has done its work. Too many failures in a row end the session; what is wrong with
+// one text or utterance is none.
+func (w *wire) outcome(failed error) {
+	if failed == nil {
+		w.failures = 0
+		return
+	}
+	if e, ok := errors.AsType[*realtime.Error](failed); ok && e.Type == "invalid_request_error" {
+		return
+	}
+	w.failures++
+	if w.failures >= mostFailures {
+		w.end(fmt.Errorf("%w: %w", ErrFailed, failed))
 	}
 }
 

@@ -46,7 +46,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // Write implements [served.Ear].
-func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string, error] {
+func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[served.Words, error] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	reply := &a.script.Spoken[a.utterances%len(a.script.Spoken)]
@@ -56,18 +56,18 @@ func (a *actor) Write(ctx context.Context, u served.Utterance) iter.Seq2[string,
 	if a.faults.Transcripts == TranscriptLate {
 		wait += a.pace.Think + 2*time.Second
 	}
-	return func(yield func(string, error) bool) {
+	return func(yield func(served.Words, error) bool) {
 		if !sleep(ctx, wait) {
 			return
 		}
 		if a.faults.Transcripts == TranscriptFailed {
-			yield("", &realtime.Error{
+			yield(served.Words{}, &realtime.Error{
 				Type: "transcription_error", Code: "audio_unintelligible", Message: "The audio could not be transcribed.",
 			})
 			return
 		}
 		for _, piece := range chunks(reply.Transcript) {
-			yield(piece, nil)
+			yield(served.Words{Text: piece}, nil)
 		}
 	}
 }
