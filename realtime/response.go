@@ -141,11 +141,12 @@ func decodeMetadata(raw json.RawMessage) map[string]string {
 // Usage counts the tokens of a response or of a transcription. A transcription that is billed by length has Type
 // "duration" and Seconds.
 type Usage struct {
-	Type         string // of a transcription: tokens or duration
+	Type         string // of a transcription: tokens or duration; of speech: characters
 	Seconds      float64
 	TotalTokens  int64
 	InputTokens  int64
 	OutputTokens int64
+	Characters   int64
 
 	InputAudio  int64 // of InputTokens
 	Cached      int64 // of InputTokens, billed at the cached price
@@ -210,6 +211,7 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	var w struct {
 		Type         loose  `json:"type"`
 		Seconds      count  `json:"seconds"`
+		Characters   count  `json:"characters"`
 		TotalTokens  count  `json:"total_tokens"`
 		InputTokens  count  `json:"input_tokens"`
 		OutputTokens count  `json:"output_tokens"`
@@ -225,7 +227,7 @@ func DecodeUsage(raw json.RawMessage) (Usage, error) {
 	}
 	in, out := cmp.Or(w.Input, w.InputAlt, new(input)), cmp.Or(w.Output, w.OutputAlt, new(split))
 	return Usage{
-		Type: string(w.Type), Seconds: float64(w.Seconds),
+		Type: string(w.Type), Seconds: float64(w.Seconds), Characters: w.Characters.tokens(),
 		TotalTokens:  w.TotalTokens.tokens(),
 		InputTokens:  cmp.Or(w.InputTokens, w.Prompt).tokens(),
 		OutputTokens: cmp.Or(w.OutputTokens, w.Completion).tokens(),

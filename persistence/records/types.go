@@ -57,6 +57,7 @@ type Kind string
 const (
 	KindResponse      Kind = "response" // an answer, or one step of it
 	KindTranscription Kind = "transcription"
+	KindSpeech        Kind = "speech" // an answer, spoken by another model
 	KindTitle         Kind = "title"
 	KindExtraction    Kind = "extraction" // reading a call after its end
 	KindSession       Kind = "session"    // the time of an upstream session that is billed by it

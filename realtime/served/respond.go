@@ -28,6 +28,7 @@ type responder struct {
 	begins         func()      // called when a response in the conversation begins
 	quiet          func()      // called when one is done and no audio is playing
 	waits          func() bool // reports whether the words of an utterance are still to come
+	speechModel    string      // as records name it
 	prepared       *response   // to what is perhaps not said to its end; nil if there is none
 }
 
@@ -429,8 +430,9 @@ func (g *responder) tellSpeech(r *response) {
 		}
 	}
 	g.wire.emit(object{
-		"type": realtime.TypeSpeech, "response_id": r.id, "characters": r.sent, "spoken_texts": texts,
+		"type": realtime.TypeSpeech, "response_id": r.id, "spoken_texts": texts, "model": g.speechModel,
 		"latency_ms": r.marks.shown(r.sounds[0].began),
+		"usage":      object{"type": "characters", "characters": r.sent},
 	})
 }
 

@@ -37,6 +37,8 @@ type Config struct {
 	Turns Turns // nil means Energy
 	// Oddities may be nil.
 	Oddities Oddities
+	// SpeechModel is that of the Mouth, as records name it.
+	SpeechModel string
 	// Logprobs makes up those of a transcript, if a session asks for them.
 	Logprobs func(text string) []any
 
@@ -103,7 +105,8 @@ func New(cfg Config) (*Session, error) {
 	s.responder = responder{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
 		tasks: &s.tasks, conversationID: NewID("conv_"), begins: s.listener.begins, quiet: s.listener.armIdle,
-		waits: func() bool { return s.listener.turns != nil && s.listener.awaited > 0 },
+		speechModel: cfg.SpeechModel,
+		waits:       func() bool { return s.listener.turns != nil && s.listener.awaited > 0 },
 	}
 	s.listener = listener{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,

@@ -107,6 +107,9 @@ func (s *State) event(ev *event) audience {
 	case ev.Type == realtime.TypeSessionExpiring:
 		s.renewal.hasten()
 		return nobody
+	case ev.Type == realtime.TypeSpeech:
+		s.spoken(ev)
+		return nobody
 	case ev.Type == realtime.TypeError:
 		return seen(s.upstreamError(ev))
 	case ev.Type == realtime.TypeItemAdded, ev.Type == realtime.TypeItemCreatedBeta, ev.Type == realtime.TypeItemDone:

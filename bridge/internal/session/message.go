@@ -273,11 +273,12 @@ type response struct {
 	tools    int        // number of tool calls
 	open     int        // those without an answer
 	// calls are those whose arguments are complete, and which may stand nowhere else.
-	calls  []realtime.Item
-	excess bool      // it has asked for more tools than it may start
-	free   bool      // it costs nothing by itself
-	asked  time.Time // when the user's turn ended that it answers
-	heard  time.Time // when its first sound was
+	calls   []realtime.Item
+	excess  bool      // it has asked for more tools than it may start
+	free    bool      // it costs nothing by itself
+	charged bool      // its speech
+	asked   time.Time // when the user's turn ended that it answers
+	heard   time.Time // when its first sound was
 	// latency has the stages that the answer has reached: see stage.
 	latency map[string]int64
 }

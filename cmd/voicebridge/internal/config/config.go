@@ -313,6 +313,8 @@ type Price struct {
 	AudioOutput *float64 `yaml:"audio_output" min:"0" max:"1000000"`
 	// Per minute of audio, for transcriptions billed by duration.
 	Minute *float64 `yaml:"minute" min:"0" max:"1000000"`
+	// Per million characters, for speech that a cascade makes.
+	Characters *float64 `yaml:"characters" min:"0" max:"1000000"`
 }
 
 // Log is what is logged, and how.

@@ -76,7 +76,9 @@ func find(prices []Price, model string) (p Price, ok bool) {
 }
 
 // countsTokens reports whether p is a price of tokens, and not only of minutes.
-func (p Price) countsTokens() bool { return p.Minute == nil || p.Input != 0 || p.Output != 0 }
+func (p Price) countsTokens() bool {
+	return p.Minute == nil && p.Characters == nil || p.Input != 0 || p.Output != 0
+}
 
 // isFree reports whether the built-in simulator answers by that name, whichever model it plays.
 func (c *Config) isFree(upstream string) bool {
@@ -102,7 +104,7 @@ func (p Price) ofTokens(u realtime.Usage) *float64 {
 	return new(p.sum(u))
 }
 
-// TranscriptionCost returns the cost of transcribing a user's speech in US dollars; nil if there is no
+// TranscriptionCost returns the cost of writing down or making speech in US dollars; nil if there is no
 // price, or none for the unit in which the usage is given, or nothing was counted.
 func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *float64 {
 	p, ok := c.Price(model)
@@ -110,6 +112,10 @@ func (c *Config) TranscriptionCost(upstream, model string, u realtime.Usage) *fl
 	case c.isFree(upstream):
 		return new(0.0)
 	case !ok:
+		return nil
+	case u.Type == "characters" && p.Characters != nil:
+		return new(float64(u.Characters) / 1e6 * *p.Characters)
+	case u.Type == "characters":
 		return nil
 	case u.Type != "duration":
 		return p.ofTokens(u)
