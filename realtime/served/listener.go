@@ -2,9 +2,7 @@ package served
 
 import (
 	"cmp"
-	"context"
 	"strings"
-	"sync"
 	"time"
 
 	"voicebridge/realtime"
@@ -19,9 +17,8 @@ type listener struct {
 	player    *player
 	responder *responder
 	detector  *Detector
-	ear       Ear
+	scribe    scribe
 	logprobs  func(text string) []any
-	tasks     *sync.WaitGroup
 
 	userItem string // the future item of the speech in progress
 	speaking bool   // the user is speaking
@@ -37,18 +34,10 @@ type listener struct {
 	lastMark marks         // of the utterance that was written last
 }
 
-// writing is an utterance that is being written down.
-type writing struct {
-	item      *Item
-	heard     Utterance
-	stop      func()
-	done      bool
-	failed    error
-	noSpeech  float64
-	part      bool // more has been said since it began
-	committed bool
-	endedAt   time.Time // the speech
-	turn      time.Time // when that was known to be a turn
+// interruption is speech over an answer of which it is not known yet whether it ends that.
+type interruption struct {
+	at    int64   // where in the stream it began, in ms
+	ended *Speech // nil: it goes on
 }
 
 // speech takes an event of the detector.
@@ -159,34 +148,11 @@ func (l *listener) commit(id string, heard Utterance) {
 	}
 }
 
-// write has an utterance written down, and tells its words as they come once it is an item, if the session transcribes.
+// write has an utterance written down. Its words are told as they come once it is an item, if the session transcribes.
 func (l *listener) write(id string, u Utterance) *writing {
 	u.Item = id
 	u.Language, u.Prompt, u.Keywords = l.set.transcription()
-	w := &writing{heard: u, item: &Item{
-		ID: id, Type: realtime.ItemMessage, Role: "user", Status: "completed", Spoken: true,
-		Content: []object{{"type": realtime.ContentInputAudio, "transcript": nil}},
-	}}
-	ctx, stop := context.WithCancel(l.wire.ctx)
-	w.stop = stop
-	pieces := l.ear.Write(ctx, u)
-	if l.turns != nil && u.Speech < l.turns.least {
-		pieces = func(func(Words, error) bool) {} // nobody has spoken
-	}
-	l.tasks.Go(func() {
-		defer stop()
-		var failed error
-		for piece, err := range pieces {
-			if failed = err; err != nil {
-				break
-			}
-			l.loop.Do(func() { l.piece(w, piece) })
-		}
-		if ctx.Err() == nil {
-			l.loop.Do(func() { l.allWords(w, failed) })
-		}
-	})
-	return w
+	return l.scribe.write(u, l.turns != nil && u.Speech < l.turns.least, l.piece, l.allWords)
 }
 
 func (l *listener) piece(w *writing, piece Words) {
@@ -333,4 +299,103 @@ func (l *listener) armIdle() {
 		l.commit(id, Utterance{})
 		l.responder.start(nil, nil)
 	})
+}
+
+// interrupts takes the beginning of speech at so many ms. It reports whether an answer waits for its words.
+func (l *listener) interrupts(at int64) bool {
+	if l.turns == nil || l.turns.Interruption == (Interruption{}) || !l.set.turnDetection.interrupt ||
+		!l.player.active() && l.responder.active == nil {
+		return false
+	}
+	mine := &interruption{at: at}
+	l.unsure = mine
+	l.player.hold()
+	if wait := l.turns.Interruption.Resume; wait > 0 {
+		l.loop.After(wait, func() {
+			if l.unsure == mine {
+				l.player.release() // words may still come
+			}
+		})
+	}
+	return true
+}
+
+// forgetInterruption lets the answer go on.
+func (l *listener) forgetInterruption() {
+	if l.unsure != nil {
+		l.unsure = nil
+		l.player.release()
+	}
+}
+
+// foresee has speech written down that may be over, or may interrupt an answer.
+func (l *listener) foresee(h Speech) {
+	switch {
+	case h.goesOn && (l.unsure == nil || l.writing != nil):
+		return
+	case l.unsure != nil && h.heard.Speech < l.turns.Interruption.MinSpeech:
+		if l.unsure.ended != nil {
+			l.dropWriting()
+			l.forgetInterruption()
+		}
+		return
+	case l.unsure != nil && l.turns.Interruption.Resume == 0 && l.turns.Interruption.MinWords == 0:
+		l.confirm()
+		return
+	case l.unsure != nil && l.unsure.ended != nil && l.writing != nil && !l.writing.part:
+		if l.writing.done {
+			l.foreseen(l.writing)
+		}
+		return
+	case h.goesOn:
+		l.writing = l.write(l.userItem, h.heard)
+		l.writing.part = true
+		return
+	}
+	l.dropWriting()
+	l.endedAt = time.Now().Add(-h.quiet)
+	l.writing = l.write(l.userItem, h.heard)
+}
+
+// foreseen takes the words of what may be a whole turn: they say how long to wait for more. The answer to them is begun
+// without a word of it.
+func (l *listener) foreseen(w *writing) {
+	words := strings.TrimSpace(w.item.Words)
+	if l.unsure != nil {
+		enough := len(strings.Fields(words)) >= max(1, l.turns.Interruption.MinWords)
+		switch ended := l.unsure.ended; {
+		case enough:
+			l.confirm()
+		case ended != nil: // nobody has spoken
+			l.dropWriting()
+			l.forgetInterruption()
+			l.answer()
+			return
+		}
+	}
+	if w.part {
+		l.writing = nil
+		return
+	}
+	t := l.set.turnDetection
+	if t == nil || w.failed != nil || words == "" || !l.speaking {
+		return
+	}
+	if !t.fixed {
+		l.detector.endAfter(l.turns.pause(words))
+	}
+	if t.create && l.responder.active == nil && l.awaited == 0 && !l.answers {
+		l.responder.prepare(w.item)
+	}
+}
+
+// confirm takes that speech interrupts the answer.
+func (l *listener) confirm() {
+	u := l.unsure
+	l.unsure = nil
+	l.player.release()
+	l.speechStarted(u.at)
+	if u.ended != nil {
+		l.speechStopped(*u.ended)
+	}
 }

@@ -118,12 +118,6 @@ func (p *player) due() time.Time {
 	return time.Time{}
 }
 
-const (
-	frameLength  = media.FrameTime
-	frameMS      = int64(frameLength / time.Millisecond)
-	frameSamples = media.FrameStep
-)
-
 // silentFrame is 20 ms of silence in Opus.
 var silentFrame = []byte{0xf8, 0xff, 0xfe}
 

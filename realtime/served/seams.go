@@ -79,14 +79,6 @@ type Saying struct {
 	Speed float64
 }
 
-// Frame is 20 ms of sound, or says something about the sound.
-type Frame struct {
-	Opus    []byte // is not changed; nil if there is none
-	Spoken  int    // how many bytes of the text have been spoken, or skipped, by its end
-	Sent    int    // characters that are being spoken from now on
-	Skipped error  // why the text since the frame before is not spoken
-}
-
 // Turns judges from the caller's sound when they speak. Its methods are called one at a time.
 type Turns interface {
 	// Begin forgets the sound so far. What is speech from now on depends on a threshold from 0 to 1.

@@ -24,7 +24,6 @@ const (
 var (
 	ErrExpired  = errors.New("session expired")
 	ErrUnopened = errors.New("data channel did not open")
-	ErrFailed   = errors.New("speech servers fail")
 )
 
 // Config describes a session.
@@ -110,7 +109,8 @@ func New(cfg Config) (*Session, error) {
 	}
 	s.listener = listener{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,
-		detector: detector, ear: cfg.Ear, logprobs: cfg.Logprobs, tasks: &s.tasks, inEvents: cfg.InEvents,
+		detector: detector, scribe: scribe{&s.wire, s.loop, cfg.Ear, &s.tasks}, logprobs: cfg.Logprobs,
+		inEvents: cfg.InEvents,
 	}
 	if cfg.Turning != nil {
 		s.listener.turns = newTurns(*cfg.Turning)

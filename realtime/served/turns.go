@@ -26,8 +26,7 @@ type Interruption struct {
 	Resume time.Duration
 }
 
-// turns judges by what was said whether the caller is done, and whether they interrupt. Methods but learn and adopt
-// are those of the listener.
+// turns judges by what was said whether the caller is done, and whether they interrupt.
 type turns struct {
 	Turning
 
@@ -97,109 +96,4 @@ func lastWord(text string) string {
 	text = strings.TrimRightFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	at := strings.LastIndexFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	return strings.ToLower(text[at+1:])
-}
-
-// interruption is speech over an answer of which it is not known yet whether it ends that.
-type interruption struct {
-	at    int64   // where in the stream it began, in ms
-	ended *Speech // nil: it goes on
-}
-
-// interrupts takes the beginning of speech at so many ms. It reports whether an answer waits for its words.
-func (l *listener) interrupts(at int64) bool {
-	if l.turns == nil || l.turns.Interruption == (Interruption{}) || !l.set.turnDetection.interrupt ||
-		!l.player.active() && l.responder.active == nil {
-		return false
-	}
-	mine := &interruption{at: at}
-	l.unsure = mine
-	l.player.hold()
-	if wait := l.turns.Interruption.Resume; wait > 0 {
-		l.loop.After(wait, func() {
-			if l.unsure == mine {
-				l.player.release() // words may still come
-			}
-		})
-	}
-	return true
-}
-
-// forgetInterruption lets the answer go on.
-func (l *listener) forgetInterruption() {
-	if l.unsure != nil {
-		l.unsure = nil
-		l.player.release()
-	}
-}
-
-// foresee has speech written down that may be over, or may interrupt an answer.
-func (l *listener) foresee(h Speech) {
-	switch {
-	case h.goesOn && (l.unsure == nil || l.writing != nil):
-		return
-	case l.unsure != nil && h.heard.Speech < l.turns.Interruption.MinSpeech:
-		if l.unsure.ended != nil {
-			l.dropWriting()
-			l.forgetInterruption()
-		}
-		return
-	case l.unsure != nil && l.turns.Interruption.Resume == 0 && l.turns.Interruption.MinWords == 0:
-		l.confirm()
-		return
-	case l.unsure != nil && l.unsure.ended != nil && l.writing != nil && !l.writing.part:
-		if l.writing.done {
-			l.foreseen(l.writing)
-		}
-		return
-	case h.goesOn:
-		l.writing = l.write(l.userItem, h.heard)
-		l.writing.part = true
-		return
-	}
-	l.dropWriting()
-	l.endedAt = time.Now().Add(-h.quiet)
-	l.writing = l.write(l.userItem, h.heard)
-}
-
-// foreseen takes the words of what may be a whole turn: they say how long to wait for more. The answer to them is begun
-// without a word of it.
-func (l *listener) foreseen(w *writing) {
-	words := strings.TrimSpace(w.item.Words)
-	if l.unsure != nil {
-		enough := len(strings.Fields(words)) >= max(1, l.turns.Interruption.MinWords)
-		switch ended := l.unsure.ended; {
-		case enough:
-			l.confirm()
-		case ended != nil: // nobody has spoken
-			l.dropWriting()
-			l.forgetInterruption()
-			l.answer()
-			return
-		}
-	}
-	if w.part {
-		l.writing = nil
-		return
-	}
-	t := l.set.turnDetection
-	if t == nil || w.failed != nil || words == "" || !l.speaking {
-		return
-	}
-	if !t.fixed {
-		l.detector.endAfter(l.turns.pause(words))
-	}
-	if t.create && l.responder.active == nil && l.awaited == 0 && !l.answers {
-		l.responder.prepare(w.item)
-	}
-}
-
-// confirm takes that speech interrupts the answer.
-func (l *listener) confirm() {
-	u := l.unsure
-	l.unsure = nil
-	l.player.release()
-	l.speechStarted(u.at)
-	if u.ended != nil {
-		l.speechStopped(*u.ended)
-	}
 }

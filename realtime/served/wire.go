@@ -16,6 +16,9 @@ import (
 	"voicebridge/realtime/media"
 )
 
+// ErrFailed means that a session ended because its Ear or Mouth does not work.
+var ErrFailed = errors.New("speech servers fail")
+
 // mostFailures of Ear and Mouth in a row end a session that needs them.
 const mostFailures = 3
 
