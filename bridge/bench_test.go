@@ -27,6 +27,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/realtimetest/livetest"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 	"voicebridge/realtime/wsserver"
@@ -50,6 +51,7 @@ type bench struct {
 	ctx   context.Context
 	store *persistence.Store
 	sim   *simulator.Server
+	live  *livetest.Server
 	calls *bridge.Calls
 	stop  func() // ends Run and waits for it
 	// offer makes a peer and its offer, of callers and for upstreams; http reaches the simulator, at address.
@@ -121,9 +123,14 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	if b.sim, err = simulator.New(cfg.simulator); err != nil {
 		t.Fatal(err)
 	}
+	b.live = livetest.New(cfg.simulator)
 	b.http, b.address = net.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cfg.asked != nil {
 			cfg.asked(r)
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/live/") {
+			b.live.ServeHTTP(w, r)
+			return
 		}
 		b.sim.ServeHTTP(w, r)
 	}))
@@ -197,6 +204,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 	t.Cleanup(func() {
 		b.stop()
 		endSim()
+		b.live.Close()
 		endWrite()
 		if err := errors.Join(<-simDone, <-written, net.close()); err != nil {
 			t.Errorf("close: %v", err)
@@ -575,14 +583,14 @@ func (b *bench) upstream(n int) upstream {
 	case webRTC, webSocket:
 		return b.session(n)
 	}
-	testkit.Eventually(b.t, "a session", func() bool { return len(b.sim.LiveSessions()) >= n })
-	return b.sim.LiveSessions()[n-1]
+	testkit.Eventually(b.t, "a session", func() bool { return len(b.live.Sessions()) >= n })
+	return b.live.Sessions()[n-1]
 }
 
 // drop loses the n-th session, and expire has it end as too old.
 func (b *bench) drop(n int) {
 	b.t.Helper()
-	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+	if l, ok := b.upstream(n).(*livetest.Session); ok {
 		l.Drop()
 		return
 	}
@@ -591,7 +599,7 @@ func (b *bench) drop(n int) {
 
 func (b *bench) expire(n int) {
 	b.t.Helper()
-	if l, ok := b.upstream(n).(*simulator.LiveSession); ok {
+	if l, ok := b.upstream(n).(*livetest.Session); ok {
 		l.Expire()
 		return
 	}
@@ -611,7 +619,7 @@ func (b *bench) heard(n int, words string) {
 func (b *bench) told(n int) (all []string) {
 	b.t.Helper()
 	s := b.upstream(n)
-	if l, ok := s.(*simulator.LiveSession); ok {
+	if l, ok := s.(*livetest.Session); ok {
 		var created struct{ Input []json.RawMessage }
 		must(b.t, json.Unmarshal(l.Session(), &created))
 		for _, m := range created.Input {

@@ -62,7 +62,7 @@ func testLiveCall(t *testing.T) {
 		"assistant voice completed:  [tool-ask_agent output-available]\n" +
 		"assistant voice completed: Here is your chart. Sales grew in every quarter of this year.\n"
 	testkit.Equal(t, b.script(c.key()), want, "thread")
-	s := b.sim.LiveSessions()[0]
+	s := b.live.Sessions()[0]
 	testkit.Eventually(b.t, "end of the session", s.Over)
 	for _, r := range s.Received() {
 		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
@@ -106,7 +106,7 @@ func testLiveOrphan(t *testing.T) {
 	b := newBench(t, sqlite(t), benchConfig{live: client})
 	c := b.dial(bridge.Start{})
 	c.next("bridge.ready")
-	s := b.sim.LiveSessions()[0]
+	s := b.live.Sessions()[0]
 	other := bridge.NewLiveBy("live", b.offers, &live.Client{URL: client.URL, HTTP: client.HTTP})
 	length, err := other.HangUpTimed(b.ctx, s.ID())
 	if err != nil || length <= 0 {
@@ -159,7 +159,7 @@ func testLiveDelegates(t *testing.T) {
 		t.Errorf("asked %s", q)
 	}
 	b.hangUp(c)
-	for _, r := range b.sim.LiveSessions()[0].Received() {
+	for _, r := range b.live.Sessions()[0].Received() {
 		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 	}
 }
@@ -260,7 +260,7 @@ func testLiveForgotten(t *testing.T) {
 		return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), "Forty two")
 	})
 	testkit.Equal(t, c.ended(), bridge.EndIdle, "the call ended because")
-	testkit.Eventually(b.t, "the end of the session", b.sim.LiveSessions()[0].Over)
+	testkit.Eventually(b.t, "the end of the session", b.live.Sessions()[0].Over)
 }
 
 // slowOracle answers only when it is told to.
@@ -338,7 +338,7 @@ func testLiveLateResult(t *testing.T) {
 	c.next("bridge.ready")
 	c.say("What is it?")
 	testkit.Take(t, "a request", asked)
-	b.sim.LiveSessions()[0].Drop()
+	b.live.Sessions()[0].Drop()
 	c.next("bridge.upstream.renewed")
 	close(answer)
 	c.wait("the answer", func(ev realtime.Event) bool {
@@ -346,7 +346,7 @@ func testLiveLateResult(t *testing.T) {
 	})
 	b.hangUp(c)
 	told := 0
-	for _, r := range b.sim.LiveSessions()[1].Received() {
+	for _, r := range b.live.Sessions()[1].Received() {
 		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 		if strings.Contains(string(r.Event.Raw), "Forty two") {
 			told++

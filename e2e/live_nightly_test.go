@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"voicebridge/internal/testkit"
-	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/realtimetest/livetest"
 	"voicebridge/thread"
 )
 
@@ -62,10 +62,10 @@ func TestLiveSoak(t *testing.T) {
 		r.start()
 	}
 	testkit.Eventually(t, "the end of all sessions", func() bool {
-		return !slices.ContainsFunc(r.sim.LiveSessions(), func(s *simulator.LiveSession) bool { return !s.Over() })
+		return !slices.ContainsFunc(r.live.Sessions(), func(s *livetest.Session) bool { return !s.Over() })
 	})
 	testkit.Eventually(t, "their records", func() bool {
-		return len(r.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND finished_at IS NOT NULL")) == len(r.sim.LiveSessions())
+		return len(r.rows(t, "SELECT id FROM responses WHERE kind = 'session' AND finished_at IS NOT NULL")) == len(r.live.Sessions())
 	})
 	var found []string
 	for _, line := range r.script(t, where) {
@@ -73,7 +73,7 @@ func TestLiveSoak(t *testing.T) {
 			found = append(found, "Note"+text)
 		}
 	}
-	t.Logf("%d calls, %d kills, %d texts, %d of them told to be saved, %d found, %d sessions", calls, kills, len(typed), len(saved), len(found), len(r.sim.LiveSessions()))
+	t.Logf("%d calls, %d kills, %d texts, %d of them told to be saved, %d found, %d sessions", calls, kills, len(typed), len(saved), len(found), len(r.live.Sessions()))
 	at := 0
 	for _, text := range typed { // found must be typed without some that were not told to be saved
 		if at < len(found) && found[at] == text {

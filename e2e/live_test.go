@@ -10,7 +10,7 @@ import (
 
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
-	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/realtimetest/livetest"
 	"voicebridge/thread"
 )
 
@@ -18,10 +18,10 @@ import (
 const byLive = `{"name":"lively","profile":"live","url":"{upstream}/live/sessions","api_key_env":"OPENAI_API_KEY"}`
 
 // liveSession returns the n-th session of the simulator, from 1.
-func (r *rig) liveSession(t *testing.T, n int) *simulator.LiveSession {
+func (r *rig) liveSession(t *testing.T, n int) *livetest.Session {
 	t.Helper()
-	testkit.Eventually(t, "a session", func() bool { return len(r.sim.LiveSessions()) >= n })
-	return r.sim.LiveSessions()[n-1]
+	testkit.Eventually(t, "a session", func() bool { return len(r.live.Sessions()) >= n })
+	return r.live.Sessions()[n-1]
 }
 
 // TestLiveClient calls GPT-Live over WebSocket with OpenAI's Agents SDK: spoken and typed questions, a tool of the client's and a chart.

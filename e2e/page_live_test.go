@@ -77,7 +77,7 @@ func TestPageLive(t *testing.T) {
 			return status == http.StatusOK && len(sound) > 10_000 && strings.HasPrefix(sound, "OggS")
 		})
 	}
-	testkit.Equal(t, len(s.sim.LiveSessions()), 1, "sessions for one call")
+	testkit.Equal(t, len(s.live.Sessions()), 1, "sessions for one call")
 	for _, r := range s.liveSession(t, 1).Received() {
 		testkit.Equal(t, r.Refused, "", "refused: of %s", r.Event.Raw)
 	}

@@ -25,6 +25,7 @@ import (
 	"voicebridge/internal/testkit"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/realtimetest/livetest"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -40,6 +41,7 @@ type rig struct {
 	environ  []string
 	token    string // of the client; empty where none is needed
 	sim      *simulator.Server
+	live     *livetest.Server
 	api      *rtc.API // of the callers
 	dcid     string   // the stream of their data channels, if not announced
 	socket   bool     // the simulator is reached over WebSocket
@@ -92,7 +94,6 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 		r.dcid = strconv.Itoa(int(cfg.stream))
 	}
 	r.faults.Store(new(simulator.Faults))
-	upstream := r.simulate(cfg.simulator)
 	var err error
 	if r.api, err = rtc.New(rtc.Config{Loopback: true, DataChannel: cfg.stream}); err != nil {
 		t.Fatal(err)
@@ -102,6 +103,7 @@ func prepareRig(t *testing.T, cfg rigConfig) *rig {
 			t.Errorf("close callers: %v", err)
 		}
 	})
+	upstream := r.simulate(cfg.simulator)
 	r.environ = append([]string{
 		"DATABASE_URL=" + r.database, "VOICEBRIDGE_LISTEN=127.0.0.1:0", "VOICEBRIDGE_CONFIG=" + write(t, rigSettings),
 		"OPENAI_BASE_URL=" + upstream, "OPENAI_API_KEY=key-of-the-tests",
@@ -135,6 +137,8 @@ func (r *rig) simulate(cfg simulator.Config) string {
 	if r.sim, err = simulator.New(cfg); err != nil {
 		r.t.Fatal(err)
 	}
+	cfg.API = r.api
+	r.live = livetest.New(cfg)
 	ctx, stop := context.WithCancel(r.ctx)
 	done := make(chan error, 1)
 	go func() { done <- r.sim.Run(ctx) }()
@@ -152,12 +156,17 @@ func (r *rig) simulate(cfg simulator.Config) string {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
+		if strings.HasPrefix(q.URL.Path, "/v1/live/") {
+			r.live.ServeHTTP(w, q)
+			return
+		}
 		r.sim.ServeHTTP(w, q)
 	}))
 	ts.Config.SetKeepAlivesEnabled(false) // an idle connection would count as goroutines of the process
 	ts.Start()
 	r.t.Cleanup(func() {
 		stop()
+		r.live.Close()
 		if err, _ := testkit.Receive(r.t, "the end of the simulator", done); err != nil {
 			r.t.Errorf("simulator: %v", err)
 		}

@@ -142,9 +142,6 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 			client := liveClient(&cfg, &u)
 			client.Log = log.With("upstream", u.Name)
 			client.HTTP = &http.Client{Transport: agent{}}
-			if u.BuiltIn() {
-				client.URL, client.APIKey, client.HTTP = "http://"+all.ln.Addr().String()+"/v1/live/sessions", all.key, nil
-			}
 			route.Upstream = bridge.NewLive(u.Name, api, client)
 		case u.BuiltIn():
 			route.Upstream = all.simulated(u.Name, u.By(), api, model)

@@ -51,7 +51,6 @@ type Faults struct {
 	ConversationEvent bool `json:"conversation_event,omitempty" help:"Send conversation.created after session.created."`
 	BadArguments      bool `json:"bad_arguments,omitempty" help:"Cut the arguments of function calls in the middle."`
 	MuteUpdates       bool `json:"mute_updates,omitempty" help:"Never answer session.update."`
-	MuteClose         bool `json:"mute_close,omitempty" help:"Of GPT-Live: never confirm the end of a session."`
 
 	FailResponses       int `json:"fail_responses,omitempty" help:"Make the first N responses of a call fail." placeholder:"N"`
 	RejectSessionUpdate int `json:"reject_session_update,omitempty" help:"Refuse the first N session.updates of a call." placeholder:"N"`

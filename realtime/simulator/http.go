@@ -10,7 +10,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -57,8 +56,6 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
 	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
-	s.mux.HandleFunc("POST /v1/live/sessions", s.createLive)
-	s.mux.HandleFunc("GET /v1/live/sessions/{id}/attach", s.attachLive)
 	s.mux.HandleFunc("OPTIONS /v1/realtime/", func(w http.ResponseWriter, r *http.Request) {
 		// A wildcard would not cover Authorization.
 		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
@@ -286,79 +283,4 @@ func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	s.wg.Go(func() { k.read(ses.Message, ses.log) })
 	ses.open()
-}
-
-// createLive answers POST /v1/live/sessions.
-func (s *Server) createLive(w http.ResponseWriter, r *http.Request) {
-	faults, _, ok := s.admit(w, r)
-	if !ok {
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", err.Error()))
-		return
-	}
-	o, err := served.Read[object](body)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "The body is not a JSON object."))
-		return
-	}
-	refusal := (fieldsOf{"session": nil, "transport": {"type": nil, "sdp": nil}}).check("body", o)
-	session, _ := o["session"].(object)
-	if refusal == nil {
-		refusal = checkLive(session, func(name string) bool {
-			return strings.HasPrefix(name, "gpt-live") || s.cfg.knowsModel(name)
-		})
-	}
-	offer, _ := served.Lookup(o, "transport", "sdp")
-	sdp, _ := offer.(string)
-	switch kind, _ := served.Lookup(o, "transport", "type"); {
-	case refusal != nil:
-	case kind != "webrtc":
-		refusal = refuse("invalid_value", "transport.type", "Only the webrtc transport is supported.")
-	case sdp == "":
-		refusal = refuse("invalid_value", "transport.sdp", "An SDP offer is required.")
-	}
-	if refusal != nil {
-		writeError(w, http.StatusBadRequest, refusal)
-		return
-	}
-	ses, answer, err := s.startLive(r.Context(), sdp, session, faults)
-	if err != nil {
-		s.startFailed(w, err)
-		return
-	}
-	if faults.BadAnswer {
-		answer = answer[:len(answer)/2]
-	}
-	w.WriteHeader(http.StatusCreated)
-	writeJSON(w, object{"session": object{"id": ses.id}, "transport": object{"type": "webrtc", "sdp": answer}})
-}
-
-// attachLive answers GET /v1/live/sessions/{id}/attach, for a channel beside that of the session.
-func (s *Server) attachLive(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.authorize(w, r); !ok {
-		return
-	}
-	sessions := s.LiveSessions()
-	at := slices.IndexFunc(sessions, func(ses *LiveSession) bool { return ses.id == r.PathValue("id") && !ses.Over() })
-	if at < 0 {
-		writeError(w, http.StatusNotFound,
-			refuse("session_id_not_found", "", "No session found for the provided session_id"))
-		return
-	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
-	if err != nil {
-		return // it was answered
-	}
-	ses := sessions[at]
-	k := &socket{conn: conn, done: make(chan struct{})}
-	s.wg.Go(func() { k.read(func(data []byte) { ses.Do(func() { ses.message(data) }) }, s.log) })
-	ses.Do(func() { ses.attach(k) })
-	select {
-	case <-ses.done:
-		_ = conn.CloseNow() // as the service does
-	case <-k.done:
-	}
 }

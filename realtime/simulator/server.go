@@ -40,7 +40,6 @@ type Server struct {
 	ctx      context.Context // set by Run; nil before
 	stopped  bool
 	sessions []*Session
-	live     []*LiveSession
 	adopted  int // sessions so far, with those that were dropped
 	secrets  map[string]secret
 	creates  int
@@ -198,46 +197,6 @@ func (s *Server) start(ctx context.Context, offer string, set *served.Settings, 
 		return nil, "", errors.Join(err, peer.Close())
 	}
 	return ses, answer, nil
-}
-
-// startLive makes the peer and runs the session.
-func (s *Server) startLive(
-	ctx context.Context, offer string, session object, faults Faults,
-) (*LiveSession, string, error) {
-	ses, err := newLive(&s.cfg, s.voice, session, faults)
-	if err != nil {
-		return nil, "", err
-	}
-	peer, answer, err := s.cfg.Answer(ctx, offer, media.Handlers{
-		Message: func(data []byte) { ses.Do(func() { ses.message(data) }) },
-		Open:    func() { ses.Do(ses.open) },
-		State: func(state media.State) {
-			if state == media.StateFailed || state == media.StateClosed {
-				ses.Do(func() { ses.end("connection_lost") })
-			}
-		},
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	ses.peer = peer
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return nil, "", peer.Close()
-	}
-	kept := slices.DeleteFunc(s.live, func(old *LiveSession) bool { return len(s.live) > maxEnded && old.Over() })
-	s.live = append(kept, ses)
-	s.wg.Go(func() { ses.run(s.ctx) })
-	return ses, answer, nil
-}
-
-// LiveSessions returns the sessions of GPT-Live so far, oldest first. Of the ended ones, the oldest may have been
-// dropped.
-func (s *Server) LiveSessions() []*LiveSession {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.live)
 }
 
 // adopt makes Run responsible for the session.

@@ -256,7 +256,6 @@ func (l *loader) set(key, text string) error {
 
 // decode stores the collected values in the config and notes what is wrong with them.
 func (l *loader) decode() {
-	expand(l.values)
 	r := rules()
 	r.Unknown = func(key string) error {
 		if l.refused[key] || l.isIdle(key) {
@@ -274,21 +273,9 @@ func (l *loader) isIdle(key string) bool {
 	if !idle.MatchString(key) {
 		return false
 	}
-	l.cfg.Notices = append(l.cfg.Notices, key+" has no effect any more: what GPT-Live delegates is done by text turns on the "+
-		"same thread, with the provider and the model of `text`. Remove it")
+	l.cfg.Notices = append(l.cfg.Notices, key+" has no effect any more: the simulator is no GPT-Live, and what GPT-Live "+
+		"delegates is done by text turns on the same thread, with the provider and the model of `text`. Remove it")
 	return true
-}
-
-// expand writes out what is short for more.
-func expand(values map[string]any) {
-	list, _ := values["upstreams"].([]any)
-	for _, entry := range list {
-		if u, ok := entry.(map[string]any); ok {
-			if on, short := u["live"].(bool); short {
-				u["live"] = map[string]any{"on": on}
-			}
-		}
-	}
 }
 
 // readUpstreams reads the variables that upstreams name.
@@ -466,7 +453,7 @@ var usuals = map[string]usual{
 	"vllm":    {key: "VLLM_API_KEY"},
 	"qwen":    {key: "DASHSCOPE_API_KEY", needsKey: true, model: "qwen3.8-omni-flash-realtime"},
 	"litellm": {key: "LITELLM_API_KEY"},
-	"live":    {key: "OPENAI_API_KEY", model: live.Model},
+	"live":    {key: "OPENAI_API_KEY", needsKey: true, model: live.Model},
 }
 
 // nameUpstream puts the upstream that the setting upstream names to the head of the list. Without a list, openai and
@@ -517,10 +504,6 @@ func (l *loader) nameCascade() {
 func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	c, way := &l.cfg, usuals[l.cfg.Upstream]
 	u := Upstream{Name: c.Upstream, Profile: c.Upstream}
-	keyless := !c.VoiceKey().IsSet() && c.OpenAIBaseURL == openAIURL && c.Realtime.URL == ""
-	if c.Upstream == UpstreamLiveName && keyless {
-		u.Profile, u.Live.On = UpstreamSimulator, true
-	}
 	if u.Profile == UpstreamSimulator || u.IsCascade() { // whose settings come later
 		return u
 	}
@@ -543,7 +526,8 @@ func (l *loader) usualUpstream(environ []string, initial Realtime) Upstream {
 	if u.Profile == UpstreamLiveName {
 		u.Key = c.VoiceKey()
 	}
-	if way.needsKey && !u.Key.IsSet() {
+	elsewhere := u.Profile == UpstreamLiveName && (c.OpenAIBaseURL != openAIURL || c.Realtime.URL != "")
+	if way.needsKey && !u.Key.IsSet() && !elsewhere {
 		l.note(fmt.Errorf("%s: %s needs %s", named("upstream"), c.Upstream, way.key))
 	}
 	if err := checkKey(u.Key.Reveal()); err != nil {

@@ -110,7 +110,7 @@ var gone = map[string]string{
 }
 
 // idle are settings of earlier versions without which the program does the same, or better: they do not stop a start.
-var idle = regexp.MustCompile(`^(upstreams\[\d+\]\.)?live(\.(delegate|model|effort|instructions))?$`)
+var idle = regexp.MustCompile(`^(upstreams\[\d+\]\.)?live(\.(delegate|model|effort|instructions|on))?$`)
 
 // noSetting says what is wrong with a key that is none. written returns another as it is written in the same place.
 func noSetting(key string, written func(key string) string) error {

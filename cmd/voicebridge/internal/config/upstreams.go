@@ -41,8 +41,6 @@ type Upstream struct {
 	History string `yaml:"history" enum:",items,packed,instructions"`
 	// A variable with further headers: name=value, with the value URL-encoded, separated by commas.
 	HeadersEnv string `yaml:"headers_env" format:"variable"`
-	// Of the profile simulator: which API it has.
-	Live UpstreamLive `yaml:"live,flow"`
 	// Of the profile cascade: in place of the settings cascade, all of them.
 	Cascade *Cascade `yaml:"cascade"`
 
@@ -53,12 +51,6 @@ type Upstream struct {
 	KeyHeader string `yaml:"-"`
 	// Unlisted means that it is made of the other settings.
 	Unlisted bool `yaml:"-"`
-}
-
-// UpstreamLive is what differs if an upstream is GPT-Live.
-type UpstreamLive struct {
-	// With the profile simulator: it is GPT-Live that is simulated. `live: true` is short for that.
-	On bool `yaml:"on"`
 }
 
 // The profiles that are also upstreams by themselves, and the transports.
@@ -88,10 +80,8 @@ func (u *Upstream) By() string {
 // BuiltIn reports whether it is the simulator of this process.
 func (u *Upstream) BuiltIn() bool { return u.Profile == UpstreamSimulator && u.URL == "" }
 
-// IsLive reports whether it is GPT-Live, or a simulator of that.
-func (u *Upstream) IsLive() bool {
-	return u.Profile == UpstreamLiveName || u.Profile == UpstreamSimulator && u.Live.On
-}
+// IsLive reports whether it is GPT-Live.
+func (u *Upstream) IsLive() bool { return u.Profile == UpstreamLiveName }
 
 // IsCascade reports whether it is a cascade.
 func (u *Upstream) IsCascade() bool { return u.Profile == UpstreamCascade }

@@ -207,9 +207,6 @@ func (c *Config) checkUpstreams(w *checks) {
 				w.wrong(key+name, "%d is not one of %v", rate, pcm.Rates)
 			}
 		}
-		if u.Live.On && u.Profile != UpstreamSimulator {
-			w.wrong(key+"live.on", "it is for the profile simulator")
-		}
 		switch {
 		case u.IsCascade() && u.URL+u.Transport != "":
 			w.wrong(key+"url", "a cascade has no transport, and its addresses are cascade.stt.url and cascade.tts.url")

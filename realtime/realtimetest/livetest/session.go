@@ -1,58 +1,62 @@
-package simulator
+package livetest
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/served"
+	"voicebridge/realtime/simulator"
 )
 
 // Times of a session of GPT-Live.
 const (
-	liveOpens   = 20 * time.Second          // until it is connected
-	liveStarved = 30_975 * time.Millisecond // without sound from the caller
-	liveUsage   = 12 * time.Second
-	liveYield   = 400 * time.Millisecond // until it stops when somebody speaks
-	liveWord    = 500 * time.Millisecond // of the caller, until it is told
-	liveAppears = 600 * time.Millisecond // until what it is told has a place
-	liveSend    = 10 * time.Second       // that a client may leave its channel unread
-	liveLag     = 250 * time.Millisecond // of a transcript behind its sound
+	connectWithin = 20 * time.Second          // until it is connected
+	starvedAfter  = 30_975 * time.Millisecond // without sound from the caller
+	usageEvery    = 12 * time.Second
+	yieldsAfter   = 400 * time.Millisecond // until it stops when somebody speaks
+	wordEvery     = 500 * time.Millisecond // of the caller, until it is told
+	placedAfter   = 600 * time.Millisecond // until what it is told has a place
+	sendWithin    = 10 * time.Second       // that a client may leave its channel unread
+	wordsLag      = 250 * time.Millisecond // of a transcript behind its sound
 )
 
-// LiveSession is one session of GPT-Live. Its exported methods are safe for concurrent use.
+// Session is one session of GPT-Live. Its exported methods are safe for concurrent use.
 //
-// It hears that somebody speaks, as a Session does; the words are those of the script's next utterance, in fragments,
+// It hears that somebody speaks, as a session of the simulator does; the words are those of the script's next utterance, in fragments,
 // of which the last comes after the delegation. Its clock is the caller's sound.
-type LiveSession struct {
+type Session struct {
 	id      string
-	cfg     *Config
-	clips   *voice
-	peer    Connection
+	cfg     *simulator.Config
+	peer    simulator.Connection
 	loop    *served.Loop
 	ear     *served.Detector
-	faults  Faults
 	session object
 	began   time.Time
 	done    chan struct{}
 	ctx     context.Context
 	cancel  context.CancelFunc
-	asides  []*socket
+	asides  []*websocket.Conn
 
-	received, sent record
+	mu       sync.Mutex
+	received []simulator.Record
 
 	opened  bool
 	over    bool
 	next    time.Time // when the next tick is due
 	lastIn  time.Time // when sound came last
 	packets int64
-	voice   liveVoice
+	voice   voice
 	// heardTill is until when the caller's words were told while they speak.
 	heardTill  time.Duration
 	heardWords int
@@ -63,10 +67,10 @@ type LiveSession struct {
 }
 
 // ID returns the session's id.
-func (s *LiveSession) ID() string { return s.id }
+func (s *Session) ID() string { return s.id }
 
 // Over reports whether it has ended.
-func (s *LiveSession) Over() bool {
+func (s *Session) Over() bool {
 	select {
 	case <-s.done:
 		return true
@@ -75,36 +79,34 @@ func (s *LiveSession) Over() bool {
 	}
 }
 
-// Received returns every command in order, Sent every event.
-func (s *LiveSession) Received() []Record { return s.received.all() }
-
-// Sent is described at Received.
-func (s *LiveSession) Sent() []Record { return s.sent.all() }
+// Received returns every command in order.
+func (s *Session) Received() []simulator.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.received)
+}
 
 // Session is the session object of the creation.
-func (s *LiveSession) Session() json.RawMessage {
+func (s *Session) Session() json.RawMessage {
 	raw, _ := json.Marshal(s.session) // it was JSON
 	return raw
 }
 
-// Do makes the session's goroutine run f soon. Only such functions may call Emit.
-func (s *LiveSession) Do(f func()) { s.loop.Do(f) }
+// Do makes the session's goroutine run f soon.
+func (s *Session) Do(f func()) { s.loop.Do(f) }
 
 // Expire ends it as one that is too old, and Drop without a word, as if its process had died.
-func (s *LiveSession) Expire() { s.Do(func() { s.end("expired") }) }
+func (s *Session) Expire() { s.Do(func() { s.end("expired") }) }
 
 // Drop is described at Expire.
-func (s *LiveSession) Drop() { s.Do(s.stop) }
-
-// Emit sends an event, to which it adds an id.
-func (s *LiveSession) Emit(event map[string]any) { s.emit(event) }
+func (s *Session) Drop() { s.Do(s.stop) }
 
 // Now is the time by the session's clock.
-func (s *LiveSession) Now() time.Duration { return time.Duration(s.ear.Packets()) * media.FrameTime }
+func (s *Session) Now() time.Duration { return time.Duration(s.ear.Packets()) * media.FrameTime }
 
-func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSession, error) {
-	s := &LiveSession{
-		id: newID("live_u1_"), cfg: cfg, clips: clips, loop: served.NewLoop(), session: session, faults: faults,
+func newSession(cfg *simulator.Config, session object) (*Session, error) {
+	s := &Session{
+		id: served.NewID("live_u1_"), cfg: cfg, loop: served.NewLoop(), session: session,
 		began: time.Now(), lastIn: time.Now(),
 		done: make(chan struct{}),
 	}
@@ -121,19 +123,19 @@ func newLive(cfg *Config, clips *voice, session object, faults Faults) (*LiveSes
 			s.said = append(s.said, fmt.Sprint(content[0].(object)["text"]))
 		}
 	}
-	s.voice = liveVoice{s: s}
+	s.voice = voice{s: s}
 	return s, nil
 }
 
 // run owns the session until it ends.
-func (s *LiveSession) run(parent context.Context) {
+func (s *Session) run(parent context.Context) {
 	defer close(s.done)
 	s.ctx, s.cancel = context.WithCancel(parent)
 	var wg sync.WaitGroup
 	var flow media.Flow
 	flow.Open()
 	wg.Go(func() { _ = s.peer.Forward(s.ctx, s.ear, &flow) })
-	s.loop.After(liveOpens, func() {
+	s.loop.After(connectWithin, func() {
 		if !s.opened {
 			s.end("expired")
 		}
@@ -143,18 +145,16 @@ func (s *LiveSession) run(parent context.Context) {
 	s.stop()
 	_ = s.peer.Close()
 	wg.Wait()
-	s.received.end()
-	s.sent.end()
 }
 
 // stop ends the session without a word.
-func (s *LiveSession) stop() {
+func (s *Session) stop() {
 	s.over = true
 	s.cancel()
 }
 
 // frame is the session's own tick: nothing happens without sound from the caller.
-func (s *LiveSession) frame(now time.Time) {
+func (s *Session) frame(now time.Time) {
 	s.next = s.next.Add(media.FrameTime)
 	if !s.opened {
 		return
@@ -163,7 +163,7 @@ func (s *LiveSession) frame(now time.Time) {
 	if packets > s.packets {
 		s.packets, s.lastIn = packets, now
 	}
-	if now.Sub(s.lastIn) >= liveStarved {
+	if now.Sub(s.lastIn) >= starvedAfter {
 		s.end("expired")
 		return
 	}
@@ -171,68 +171,50 @@ func (s *LiveSession) frame(now time.Time) {
 	if now.Sub(s.lastIn) < media.Pause {
 		s.voice.frame()
 	}
-	if at := int64(s.Now() / liveUsage); at > s.told {
+	if at := int64(s.Now() / usageEvery); at > s.told {
 		s.told = at
 		s.emit(object{"type": "session.usage.updated", "usage": object{"seconds": s.seconds()}})
 	}
 }
 
-func (s *LiveSession) seconds() float64 { return s.Now().Seconds() }
+func (s *Session) seconds() float64 { return s.Now().Seconds() }
 
 // emit sends one event to whoever is connected.
-func (s *LiveSession) emit(o object) {
-	o["event_id"] = newID("event_")
+func (s *Session) emit(o object) {
+	o["event_id"] = served.NewID("event_")
 	raw, _ := json.Marshal(o) // strings and numbers
-	s.sent.add(realtime.Event{Type: fmt.Sprint(o["type"]), Raw: raw})
-	times := 1
-	if s.faults.DuplicateEvents {
-		times = 2
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, liveSend)
+	ctx, cancel := context.WithTimeout(s.ctx, sendWithin)
 	defer cancel()
-	for range times {
-		if s.opened {
-			_ = s.peer.Send(ctx, raw) // one that is gone says so
-		}
-		for _, k := range s.asides {
-			_ = k.Send(ctx, raw)
-		}
+	if s.opened {
+		_ = s.peer.Send(ctx, raw) // one that is gone says so
+	}
+	for _, k := range s.asides {
+		_ = k.Write(ctx, websocket.MessageText, raw)
 	}
 }
 
 // open begins the session.
-func (s *LiveSession) open() {
+func (s *Session) open() {
 	s.opened, s.lastIn = true, time.Now()
 	s.emit(s.started())
-	for _, f := range []struct {
-		after time.Duration
-		do    func()
-	}{
-		{time.Duration(s.faults.ExpireAfter), func() { s.end("expired") }},
-		{time.Duration(s.faults.DropAfter), s.stop},
-		{s.cfg.MaxDuration, func() { s.end("expired") }},
-	} {
-		if f.after > 0 {
-			s.loop.After(f.after, f.do)
-		}
-	}
+	s.loop.After(s.cfg.MaxDuration, func() { s.end("expired") })
 }
 
-func (s *LiveSession) started() object {
+func (s *Session) started() object {
 	return object{"type": "session.started", "session": object{
 		"id": s.id, "status": "active", "model": s.session["model"],
 		"expires_at": s.began.Add(s.cfg.MaxDuration).Unix(),
 	}}
 }
 
-func (s *LiveSession) attach(k *socket) {
+func (s *Session) attach(k *websocket.Conn) {
 	s.asides = append(s.asides, k)
 	raw, _ := json.Marshal(s.started())
-	_ = k.Send(s.ctx, raw)
+	_ = k.Write(s.ctx, websocket.MessageText, raw)
 }
 
 // end says why it ends, and what that has cost.
-func (s *LiveSession) end(reason string) {
+func (s *Session) end(reason string) {
 	if s.over {
 		return
 	}
@@ -245,16 +227,19 @@ func (s *LiveSession) end(reason string) {
 }
 
 // refuse answers a command.
-func (s *LiveSession) refuse(id string, e *realtime.Error) {
+func (s *Session) refuse(id string, e *realtime.Error) {
 	s.emit(object{"type": "error", "error": object{
 		"type": cmp.Or(e.Type, "invalid_request_error"), "code": e.Code, "message": e.Message, "param": e.Param,
 		"client_event_id": id,
 	}})
 }
 
-// liveCommands are what a client may send, and the fields of each.
-var liveCommands = map[string]fieldsOf{
-	"session.update":              {"session": {"delegation": liveFields["delegation"], "triggers": nil}},
+// order matches what is to be said as it stands, after a blank line.
+var order = regexp.MustCompile(`(?s)^Say exactly [^\n]*:\n\n(.+)$`)
+
+// commands are what a client may send, and the fields of each.
+var commands = map[string]fieldsOf{
+	"session.update":              {"session": {"delegation": fields["delegation"], "triggers": nil}},
 	"session.input_audio.mute":    {},
 	"session.input_audio.unmute":  {},
 	"session.instructions.append": {"delegation_id": nil, "content": nil},
@@ -264,21 +249,20 @@ var liveCommands = map[string]fieldsOf{
 }
 
 // message takes a command.
-func (s *LiveSession) message(data []byte) {
+func (s *Session) message(data []byte) {
 	if s.over {
 		return
 	}
 	o, err := served.Read[object](data)
 	kind, _ := o["type"].(string)
 	id, _ := o["event_id"].(string)
-	number := s.received.add(realtime.Event{Type: kind, EventID: id, Raw: data})
-	fields, known := liveCommands[kind]
+	fields, known := commands[kind]
 	var refusal *realtime.Error
 	switch {
 	case err != nil:
-		refusal = refuse("invalid_json", "", "It is not a JSON object.")
+		refusal = realtime.Refuse("invalid_json", "", "It is not a JSON object.")
 	case !known:
-		refusal = refuse("invalid_value", "type", "Supported values are %v.", len(liveCommands))
+		refusal = realtime.Refuse("invalid_value", "type", "Supported values are %v.", len(commands))
 	default:
 		body := object{}
 		for name, v := range o {
@@ -292,20 +276,22 @@ func (s *LiveSession) message(data []byte) {
 			refusal.Param = strings.TrimPrefix(refusal.Param, kind+".")
 		}
 	}
+	got := simulator.Record{At: time.Now(), Event: realtime.Event{Type: kind, EventID: id, Raw: data}}
 	if refusal != nil {
-		s.received.refuse(number, refusal.Code)
+		got.Refused = refusal.Code
 		s.refuse(id, refusal)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received = append(s.received, got)
 }
 
-func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
+func (s *Session) carryOut(kind, id string, o object) *realtime.Error {
 	switch kind {
 	case "session.update":
 		return s.update(id, o)
 	case "session.close":
-		if !s.faults.MuteClose {
-			s.end("close_requested")
-		}
+		s.end("close_requested")
 	case "session.input_audio.mute", "session.input_audio.unmute":
 		s.emit(object{"type": kind + "d", "client_event_id": id})
 	default:
@@ -314,32 +300,32 @@ func (s *LiveSession) carryOut(kind, id string, o object) *realtime.Error {
 	return nil
 }
 
-func (s *LiveSession) update(id string, o object) *realtime.Error {
+func (s *Session) update(id string, o object) *realtime.Error {
 	if kind, given := served.Lookup(o, "session", "delegation", "type"); given && kind != "client" {
-		return refuse("immutable_field_update", "session.delegation.type", "The type of delegation cannot be changed.")
+		return realtime.Refuse("immutable_field_update", "session.delegation.type", "The type of delegation cannot be changed.")
 	}
 	s.emit(object{"type": "session.updated", "client_event_id": id, "session": object{"id": s.id}})
 	return nil
 }
 
 // append takes what the voice is told.
-func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
+func (s *Session) append(kind, id string, o object) *realtime.Error {
 	text, _ := o["content"].(string)
 	delegation, given := o["delegation_id"]
 	switch {
 	case !given:
-		return refuse("missing_required_parameter", "delegation_id", "Missing required parameter: 'delegation_id'.")
+		return realtime.Refuse("missing_required_parameter", "delegation_id", "Missing required parameter: 'delegation_id'.")
 	case delegation != nil && delegation != s.delegation:
-		return refuse("invalid_value", "delegation_id", "There is no such delegation.")
-	case liveTokens(text) > liveAppend:
-		return refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", liveAppend)
+		return realtime.Refuse("invalid_value", "delegation_id", "There is no such delegation.")
+	case tokens(text) > maxAppend:
+		return realtime.Refuse("invalid_value", "content", "Context append text must not exceed %d tokens.", maxAppend)
 	}
 	for _, begins := range []string{"User: ", "The user has typed: "} { // to the session before, or now
 		if said, ok := strings.CutPrefix(text, begins); ok {
 			s.said = append(s.said, said)
 		}
 	}
-	s.loop.After(liveAppears, func() {
+	s.loop.After(placedAfter, func() {
 		at := s.Now().Milliseconds()
 		s.emit(object{"type": kind + "ed", "client_event_id": id, "start_ms": at, "end_ms": at + 200})
 		if kind == "session.commentary.append" {
@@ -353,14 +339,14 @@ func (s *LiveSession) append(kind, id string, o object) *realtime.Error {
 }
 
 // heard takes that the caller begins or ends to speak.
-func (s *LiveSession) heard(h served.Speech) {
+func (s *Session) heard(h served.Speech) {
 	if !s.opened {
 		return
 	}
 	at := time.Duration(h.At) * time.Millisecond
 	spoken := s.cfg.Script.Spoken
 	reply := &spoken[s.turn%len(spoken)]
-	parts := liveWords(reply.Transcript)
+	parts := wordsOf(reply.Transcript)
 	half := max(1, len(parts)/2)
 	if h.Started {
 		s.voice.interrupted()
@@ -388,18 +374,18 @@ func (s *LiveSession) heard(h served.Speech) {
 }
 
 // listens tells the words of a turn but the last, one after the other, while the caller speaks.
-func (s *LiveSession) listens(turn int, parts []string) {
-	s.loop.After(liveWord, func() {
+func (s *Session) listens(turn int, parts []string) {
+	s.loop.After(wordEvery, func() {
 		if s.turn != turn || s.heardWords >= len(parts)-1 {
 			return
 		}
-		s.fragment("session.input_transcript.delta", parts[s.heardWords], s.heardTill, s.heardTill+liveWord)
-		s.heardTill, s.heardWords = s.heardTill+liveWord, s.heardWords+1
+		s.fragment("session.input_transcript.delta", parts[s.heardWords], s.heardTill, s.heardTill+wordEvery)
+		s.heardTill, s.heardWords = s.heardTill+wordEvery, s.heardWords+1
 		s.listens(turn, parts)
 	})
 }
 
-func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {
+func (s *Session) fragment(kind, text string, from, to time.Duration) {
 	if text != "" {
 		s.emit(object{
 			"type": kind, "delta": text, "start_ms": max(from, 0).Milliseconds(), "end_ms": max(to, 0).Milliseconds(),
@@ -408,8 +394,8 @@ func (s *LiveSession) fragment(kind, text string, from, to time.Duration) {
 }
 
 // delegate has the client do what the user wants.
-func (s *LiveSession) delegate() {
-	s.delegation = newID("item_")
+func (s *Session) delegate() {
+	s.delegation = served.NewID("item_")
 	s.emit(object{
 		"type": "session.delegation.created", "offset_ms": s.Now().Milliseconds(),
 		"delegation": object{"id": s.delegation, "type": "delegation", "target": "client"},
@@ -417,17 +403,17 @@ func (s *LiveSession) delegate() {
 	s.voice.say("One moment, please.")
 }
 
-// liveWords splits a text into words, each with the space before it.
-func liveWords(text string) (words []string) {
+// wordsOf splits a text into words, each with the space before it.
+func wordsOf(text string) (words []string) {
 	for word := range strings.FieldsSeq(text) {
 		words = append(words, " "+word)
 	}
 	return words
 }
 
-// liveVoice is what the session says: silence, when it says nothing.
-type liveVoice struct {
-	s      *LiveSession
+// voice is what the session says: silence, when it says nothing.
+type voice struct {
+	s      *Session
 	frames [][]byte
 	words  []string
 	at     int           // of frames
@@ -438,7 +424,7 @@ type liveVoice struct {
 }
 
 // say cuts off what is being said.
-func (v *liveVoice) say(text string) {
+func (v *voice) say(text string) {
 	if text == "" {
 		return
 	}
@@ -446,13 +432,13 @@ func (v *liveVoice) say(text string) {
 	before := said[:max(len(said)-1, 1)]
 	fill := strings.NewReplacer("{previous}", before[len(before)-1], "{everything}", strings.Join(before, " / "))
 	text = fill.Replace(text)
-	v.frames, v.words, v.at, v.told, v.begun, v.ends = v.s.clips.say(text), liveWords(text), 0, 0, v.s.Now(), false
+	v.frames, v.words, v.at, v.told, v.begun, v.ends = simulator.Speech(text), wordsOf(text), 0, 0, v.s.Now(), false
 }
 
-func (v *liveVoice) interrupted() {
+func (v *voice) interrupted() {
 	if v.at < len(v.frames) && !v.ends {
 		v.ends = true
-		v.s.loop.After(liveYield, func() {
+		v.s.loop.After(yieldsAfter, func() {
 			if v.ends && v.at < len(v.frames) { // what was said is still told
 				v.words = v.words[:max(v.told, min(len(v.words)*v.at/len(v.frames)+1, len(v.words)))]
 				v.frames = v.frames[:v.at]
@@ -461,7 +447,7 @@ func (v *liveVoice) interrupted() {
 	}
 }
 
-func (v *liveVoice) frame() {
+func (v *voice) frame() {
 	frame := []byte{0xf8, 0xff, 0xfe} // 20 ms of silence
 	if v.at < len(v.frames) {
 		frame = v.frames[v.at]
@@ -475,14 +461,14 @@ func (v *liveVoice) frame() {
 }
 
 // tell sends the words that were spoken a moment ago, three at a time.
-func (v *liveVoice) tell() {
+func (v *voice) tell() {
 	if v.told >= len(v.words) || len(v.frames) == 0 {
 		return
 	}
 	length := time.Duration(len(v.frames)) * media.FrameTime / time.Duration(len(v.words))
 	next := min(v.told+2, len(v.words))
 	from, to := v.begun+time.Duration(v.told)*length, v.begun+time.Duration(next)*length
-	if v.s.Now() < to+liveLag {
+	if v.s.Now() < to+wordsLag {
 		return
 	}
 	v.s.fragment("session.output_transcript.delta", strings.Join(v.words[v.told:next], ""), from, to)
