@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"github.com/alecthomas/kong"
 
@@ -20,14 +18,13 @@ type cli struct {
 
 	Version kong.VersionFlag `help:"Print the version."`
 
-	Serve      serveCommand      `cmd:"" default:"withargs" help:"Serve the page and the API (the default)."`
-	Migrate    migrateCommand    `cmd:"" help:"Bring the database's tables up to date, and exit."`
-	Export     exportCommand     `cmd:"" help:"Write a saved conversation as Markdown or JSON, or everything of an owner."`
-	Erase      eraseCommand      `cmd:"" help:"Delete everything of an owner."`
-	Doctor     doctorCommand     `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
-	Simulate   simulateCommand   `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
-	Completion completionCommand `cmd:"" help:"Write what makes a shell complete commands and flags, such as: source <(voicebridge completion bash)."`
-	Bench      benchCommand      `cmd:"" help:"Measure how many calls this machine carries: latency, CPU, memory, set-up time."`
+	Serve    serveCommand    `cmd:"" default:"withargs" help:"Serve the page and the API (the default)."`
+	Migrate  migrateCommand  `cmd:"" help:"Bring the database's tables up to date, and exit."`
+	Export   exportCommand   `cmd:"" help:"Write a saved conversation as Markdown or JSON, or everything of an owner."`
+	Erase    eraseCommand    `cmd:"" help:"Delete everything of an owner."`
+	Doctor   doctorCommand   `cmd:"" help:"Check, in plain words, whether the server would work here: database, keys, network, MCP servers, microphone."`
+	Simulate simulateCommand `cmd:"" help:"Serve the Realtime simulator alone, for other clients and for tests."`
+	Bench    benchCommand    `cmd:"" help:"Measure how many calls this machine carries: latency, CPU, memory, set-up time."`
 }
 
 // exited is the panic value that carries kong's request to exit.
@@ -62,65 +59,11 @@ func execute(ctx context.Context, args, environ []string, stdout, stderr io.Writ
 		_, _ = fmt.Fprintf(stderr, "voicebridge: %v (see voicebridge --help)\n", err)
 		return 2
 	}
-	if err := command.Run(&process{ctx, c.globalFlags, environ, stdout, stderr}, parser.Model.Node); err != nil {
+	if err := command.Run(&process{ctx, c.globalFlags, environ, stdout, stderr}); err != nil {
 		_, _ = fmt.Fprintln(stderr, "voicebridge:", err)
 		return 1
 	}
 	return 0
-}
-
-// completionCommand is the command completion.
-type completionCommand struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
-}
-
-// Run writes a script for the shell.
-func (c *completionCommand) Run(p *process, program *kong.Node) error {
-	var out strings.Builder
-	commands := []string{}
-	for _, command := range program.Children {
-		commands = append(commands, command.Name)
-	}
-	if c.Shell == "fish" {
-		none := "not __fish_seen_subcommand_from " + strings.Join(commands, " ")
-		fishFlags(&out, "", program.Flags)
-		for _, command := range program.Children {
-			fmt.Fprintf(&out, "complete -c voicebridge -n %q -f -a %s -d %q\n", none, command.Name, command.Help)
-			fishFlags(&out, " -n \"__fish_seen_subcommand_from "+command.Name+"\"", command.Flags)
-		}
-	} else {
-		if c.Shell == "zsh" {
-			out.WriteString("autoload -U +X bashcompinit && bashcompinit\n")
-		}
-		out.WriteString("_voicebridge() {\n  local words\n  case \"${COMP_WORDS[1]}\" in\n")
-		for _, command := range program.Children {
-			fmt.Fprintf(&out, "  %s) words=\"%s\" ;;\n", command.Name, longFlags(program.Flags, command.Flags))
-		}
-		fmt.Fprintf(&out, "  *) words=\"%s %s\" ;;\n  esac\n", strings.Join(commands, " "), longFlags(program.Flags))
-		out.WriteString("  COMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n" +
-			"complete -o default -F _voicebridge voicebridge\n")
-	}
-	_, err := io.WriteString(p.stdout, out.String())
-	return err
-}
-
-func longFlags(groups ...[]*kong.Flag) string {
-	var out []string
-	for _, flag := range slices.Concat(groups...) {
-		out = append(out, "--"+flag.Name)
-	}
-	return strings.Join(out, " ")
-}
-
-func fishFlags(out io.Writer, condition string, flags []*kong.Flag) {
-	for _, flag := range flags {
-		takes := " -r"
-		if flag.IsBool() {
-			takes = ""
-		}
-		_, _ = fmt.Fprintf(out,
-			"complete -c voicebridge%s -l %s%s -d %q\n", condition, flag.Name, takes, flag.Help) // in memory
-	}
 }
 
 // serveCommand is the command serve.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -386,32 +385,5 @@ func TestLongCommandsSayHowFarTheyAre(t *testing.T) {
 		if code != 0 || !strings.Contains(stderr, c.want) || (stderr == "") != (c.want == "") {
 			t.Errorf("%s: code %d, %q", c.args, code, stderr)
 		}
-	}
-}
-
-// TestCompletion completes in a real bash, and has a line for each command in fish's script.
-func TestCompletion(t *testing.T) {
-	t.Parallel()
-	code, script, stderr := failing(t, nil, "completion", "bash")
-	if code != 0 || stderr != "" {
-		t.Fatalf("code %d: %s", code, stderr)
-	}
-	for typed, want := range map[string]string{"voicebridge mig": "migrate", "voicebridge erase --ow": "--owner", "voicebridge export --for": "--format", "voicebridge --vers": "--version"} {
-		words := strings.Fields(typed)
-		cmd := exec.CommandContext(t.Context(), "bash", "-c", script+"\nCOMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _voicebridge; echo \"${COMPREPLY[@]}\"", "bash")
-		cmd.Args = append(cmd.Args, words...)
-		out, err := cmd.CombinedOutput()
-		if err != nil || strings.TrimSpace(string(out)) != want {
-			t.Errorf("%s: %q, %v", typed, out, err)
-		}
-	}
-	if code, script, _ := failing(t, nil, "completion", "fish"); code != 0 || !strings.Contains(script, "-a doctor ") || !strings.Contains(script, "-l owner -r ") {
-		t.Errorf("code %d: %s", code, script)
-	}
-	if code, script, _ := failing(t, nil, "completion", "zsh"); code != 0 || !strings.Contains(script, "bashcompinit") {
-		t.Errorf("code %d: %s", code, script)
-	}
-	if code, _, stderr := failing(t, nil, "completion", "cmd.exe"); code != 2 || !strings.Contains(stderr, "bash") {
-		t.Errorf("code %d: %s", code, stderr)
 	}
 }
