@@ -56,6 +56,7 @@ var vendors = []struct {
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},
 	{"github.com/prometheus/", []string{"web", "cmd/voicebridge/internal/telemetry"}},
 	{"github.com/minio/", []string{"recording"}},
+	{"github.com/rivo/uniseg", []string{"llm/speech", "realtime/served"}},
 	{"github.com/chromedp/", nil}, // only tests drive a browser
 }
 

@@ -163,9 +163,9 @@ func (f Failures) midStream(ctx context.Context, p Problem) error {
 	return f.Problem(p)
 }
 
-// failure returns the error for a request without a complete answer; resp is what came, nil if
+// Failure returns the error for a request without a complete answer; resp is what came, nil if
 // nothing did.
-func (f Failures) failure(ctx context.Context, resp *http.Response, err error) error {
+func (f Failures) Failure(ctx context.Context, resp *http.Response, err error) error {
 	if ctx.Err() != nil {
 		return f.cancelled(ctx)
 	}
@@ -182,7 +182,7 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 	}
 	var timeout net.Error
 	switch {
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		return f.fail(llm.KindBadRequest, f.Label+" sent more than this server accepts, and the answer was stopped.",
 			err)
 	case errors.Is(err, errMalformed):
@@ -198,10 +198,10 @@ func (f Failures) failure(ctx context.Context, resp *http.Response, err error) e
 }
 
 // cancelled returns the error of a request whose context has ended: a timeout if its deadline has
-// passed, else the context's own error with its cause.
+// passed or that is the cause, else the context's own error with its cause.
 func (f Failures) cancelled(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(cause, context.DeadlineExceeded) {
 		return &llm.Error{
 			Kind: llm.KindTimeout, Provider: f.Provider, Message: f.Label + " did not answer in time.", Err: cause,
 		}
@@ -278,14 +278,19 @@ func (f Failures) words(kind llm.ErrorKind, p Problem) string {
 
 // quote puts the server's message after ours.
 func (f Failures) quote(text string, p Problem) string {
-	quote := strings.Join(strings.Fields(f.mask(p.Message)), " ")
+	if quote := Quote(f.mask(p.Message)); quote != "" {
+		return text + ": " + quote
+	}
+	return text + "."
+}
+
+// Quote returns as much of a server's words as a user gets to see.
+func Quote(text string) string {
+	quote := strings.Join(strings.Fields(text), " ")
 	if runes := []rune(quote); len(runes) > maxQuote {
 		quote = string(runes[:maxQuote]) + "…"
 	}
-	if quote == "" {
-		return text + "."
-	}
-	return text + ": " + quote
+	return quote
 }
 
 // mask removes secrets from a text.

@@ -30,7 +30,7 @@ const (
 
 // Failures in reading an answer, other than those of the connection.
 var (
-	errTooLarge  = errors.New("the answer is larger than the limit")
+	ErrTooLarge  = errors.New("the answer is larger than the limit")
 	errMalformed = errors.New("the answer has an event that is not JSON")
 )
 
@@ -45,8 +45,8 @@ func (e *notStreamError) object() bool {
 	return bytes.HasPrefix(e.body, []byte("{")) && json.Valid(valid(e.body))
 }
 
-// stream reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
-type stream struct {
+// Events reads the events of an answer: complete ones only, as valid UTF-8 and valid JSON.
+type Events struct {
 	in      *bufio.Reader
 	form    Form
 	left    int64  // bytes that may still come
@@ -55,14 +55,15 @@ type stream struct {
 	ended   bool
 }
 
-func newStream(body io.Reader, form Form) *stream {
-	return &stream{in: bufio.NewReaderSize(body, 32<<10), form: form, left: maxAnswer}
+// NewEvents returns the Events of a body.
+func NewEvents(body io.Reader, form Form) *Events {
+	return &Events{in: bufio.NewReaderSize(body, 32<<10), form: form, left: maxAnswer}
 }
 
-// next returns the next event, which the caller may keep, or nil for a comment, by which a server shows that it is at
+// Next returns the next event, which the caller may keep, or nil for a comment, by which a server shows that it is at
 // work. It blocks until there is one. It returns io.EOF at the end of the answer, whether or not the answer is
 // complete.
-func (s *stream) next() (json.RawMessage, error) {
+func (s *Events) Next() (json.RawMessage, error) {
 	for !s.ended {
 		line, err := s.line()
 		s.ended = errors.Is(err, io.EOF) // line is the rest, which had no line end
@@ -98,7 +99,7 @@ func (s *stream) next() (json.RawMessage, error) {
 }
 
 // line returns the next line without its end. With io.EOF it is the rest.
-func (s *stream) line() ([]byte, error) {
+func (s *Events) line() ([]byte, error) {
 	var line []byte
 	for {
 		part, err := s.in.ReadSlice('\n')
@@ -106,7 +107,7 @@ func (s *stream) line() ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case s.left < 0 || len(line)+len(s.data) > MaxEvent:
-			return nil, errTooLarge
+			return nil, ErrTooLarge
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case err != nil:
@@ -119,7 +120,7 @@ func (s *stream) line() ([]byte, error) {
 // field takes a line of server-sent events (the HTML standard, section 9.2.6) and returns the data
 // of the event that it ends. Some servers omit the last empty line; a truncated event is not
 // returned.
-func (s *stream) field(line []byte) ([]byte, error) {
+func (s *Events) field(line []byte) ([]byte, error) {
 	if len(line) > 0 {
 		if err := s.check(line); err != nil {
 			return nil, err
@@ -146,7 +147,7 @@ func (s *stream) field(line []byte) ([]byte, error) {
 
 // check returns an error, with the line and what follows it, if the line cannot be part of a stream:
 // it begins a page or, among server-sent events, a plain JSON value.
-func (s *stream) check(line []byte) error {
+func (s *Events) check(line []byte) error {
 	if len(line) == 0 || line[0] != '<' && (s.form == NDJSON || line[0] != '{' && line[0] != '[') {
 		return nil
 	}

@@ -59,25 +59,24 @@ func (c *Client) Stream(
 	return func(yield func(llm.Delta, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		resp, err := c.post(ctx, address, header, request)
+		r, err := post(ctx, address, header, request)
 		if err != nil {
-			yield(llm.Delta{}, c.failure(ctx, nil, err))
+			yield(llm.Delta{}, c.Failure(ctx, nil, err))
+			return
+		}
+		resp, err := c.Do(r)
+		if err != nil {
+			yield(llm.Delta{}, err)
 			return
 		}
 		defer resp.Body.Close()
-		if resp.StatusCode/100 != 2 {
-			// The part of an error response that arrived says more than the error that cut it off.
-			body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-			yield(llm.Delta{}, c.failure(ctx, resp, &notStreamError{body}))
-			return
-		}
 		if !yield(llm.Delta{}, nil) { // the server has begun: some models think before they send anything
 			return
 		}
 		var whole error // what came is no stream, but may be the answer all the same
-		for s, first := newStream(resp.Body, c.form), true; !a.Over(); first = false {
+		for s, first := NewEvents(resp.Body, c.form), true; !a.Over(); first = false {
 			var event json.RawMessage
-			event, err = s.next()
+			event, err = s.Next()
 			if other, ok := errors.AsType[*notStreamError](err); ok && first && other.object() {
 				event, whole = valid(other.body), err
 				err = nil
@@ -90,7 +89,7 @@ func (c *Client) Stream(
 				var problem *Problem
 				switch deltas, problem = a.Event(event); {
 				case problem != nil && whole != nil:
-					yield(llm.Delta{}, c.failure(ctx, resp, whole))
+					yield(llm.Delta{}, c.Failure(ctx, resp, whole))
 					return
 				case problem != nil:
 					yield(llm.Delta{}, c.midStream(ctx, *problem))
@@ -108,7 +107,7 @@ func (c *Client) Stream(
 		}
 		end := a.End()
 		if len(end) == 0 {
-			yield(llm.Delta{}, c.failure(ctx, resp, cmp.Or(whole, err)))
+			yield(llm.Delta{}, c.Failure(ctx, resp, cmp.Or(whole, err)))
 			return
 		}
 		for _, d := range end {
@@ -119,8 +118,23 @@ func (c *Client) Stream(
 	}
 }
 
-// post sends a value as JSON.
-func (c *Client) post(ctx context.Context, address string, header http.Header, value any) (*http.Response, error) {
+// Do sends a request. An answer whose status is not 2xx is an error.
+func (c *Client) Do(r *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, c.Failure(r.Context(), nil, err)
+	}
+	if resp.StatusCode/100 != 2 {
+		defer resp.Body.Close()
+		// The part of an error response that arrived says more than the error that cut it off.
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+		return nil, c.Failure(r.Context(), resp, &notStreamError{body})
+	}
+	return resp, nil
+}
+
+// post returns a request that sends a value as JSON.
+func post(ctx context.Context, address string, header http.Header, value any) (*http.Request, error) {
 	var body bytes.Buffer
 	encoder := json.NewEncoder(&body)
 	encoder.SetEscapeHTML(false)
@@ -133,7 +147,7 @@ func (c *Client) post(ctx context.Context, address string, header http.Header, v
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/json")
-	return c.http.Do(r)
+	return r, nil
 }
 
 // CheckURL returns an error unless base is an absolute HTTP address.
