@@ -29,6 +29,7 @@ type Assistant struct {
 	History History `json:"history,omitzero" doc:"How much of a thread models see. Those of a shared assistant only lower the server's for others who use it"`
 	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
 
+	Fillers    Fillers    `json:"fillers,omitzero" doc:"What is said in a call while a tool takes long"`
 	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
 	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
 	Keyterms   []string   `json:"keyterms,omitzero" items:"100" min:"1" format:"keyterm" doc:"Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none"`
@@ -67,6 +68,7 @@ func (a *Assistant) Short() Assistant {
 	short.Instructions, short.Greeting, short.Variables = "", "", nil
 	short.Tools, short.MCPServers = Tools{}, nil
 	short.HTTPTools, short.Extract, short.Keyterms = nil, nil, nil
+	short.Fillers = Fillers{}
 	return short
 }
 
@@ -170,6 +172,12 @@ type Tools struct {
 	Allow   []string `json:"allow,omitzero" items:"256" min:"1" max:"200" format:"tool" doc:"Only these of the server's; an empty list: none"`
 	Deny    []string `json:"deny,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Never these, also of clients, besides those that the server denies"`
 	Approve []string `json:"approve,omitempty" items:"256" min:"1" max:"200" format:"tool" doc:"Only with the user's approval, besides those that the server names"`
+}
+
+// Fillers are what is said in a call while a tool takes long.
+type Fillers struct {
+	AfterSeconds *float64 `json:"after_seconds,omitempty" min:"0" max:"600" doc:"Once for each wait, unless something was said since the tool was called; 0: never"`
+	Lines        []string `json:"lines,omitzero" items:"20" min:"1" max:"500" format:"line" doc:"Said word for word, one after the other; an empty list: what the model likes"`
 }
 
 // HTTPTool is a tool that is run by a request.

@@ -209,6 +209,12 @@ func (c Config) with(a assistant.Assistant) *Config {
 	v, s := a.Voice, &c.Session
 	s.Instructions = cmp.Or(a.Instructions, s.Instructions)
 	s.Language = cmp.Or(v.Language, s.Language)
+	if after := a.Fillers.AfterSeconds; after != nil {
+		c.FillerAfter = Seconds(*after)
+	}
+	if a.Fillers.Lines != nil {
+		c.FillerLines = a.Fillers.Lines
+	}
 	if a.Keyterms != nil {
 		s.Keyterms = a.Keyterms
 	}
@@ -227,6 +233,9 @@ func (c Config) with(a assistant.Assistant) *Config {
 	c.Upstreams = c.routesOf(v)
 	return &c
 }
+
+// Seconds returns so many seconds.
+func Seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of
 // the first. On others they take the place of the server's, but not of what these have themselves.

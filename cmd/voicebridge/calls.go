@@ -44,7 +44,8 @@ func (a *app) bridgeConfig() bridge.Config {
 		Settings: bridge.Settings{
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve,
-			Deny: a.cfg.Tools.Deny, FillerAfter: a.cfg.Tools.FillerAfter,
+			Deny: a.cfg.Tools.Deny, FillerAfter: bridge.Seconds(a.cfg.Tools.FillerAfter),
+			FillerLines: a.cfg.Tools.FillerLines,
 		},
 		ToolTimeout: a.cfg.Tools.Timeout,
 		OnTool:      a.observer.Tool,

@@ -445,6 +445,10 @@ export interface Assistant {
   created_at?: string;
   /** For people who choose one */ description?: string;
   /** A JSON schema of an object: what the text model is to find in a call once it has ended */ extract?: Record<string, unknown>;
+  /** What is said in a call while a tool takes long */ fillers?: {
+    /** Once for each wait, unless something was said since the tool was called; 0: never */ after_seconds?: number;
+    /** Said word for word, one after the other; an empty list: what the model likes */ lines?: string[];
+  };
   /** What the model says first in a call on an empty thread. Variables are replaced */ greeting?: string;
   /** How much of a thread models see. Those of a shared assistant only lower the server's for others who use it */ history?: {
     /** How many tokens of them */ max_tokens?: number;

@@ -19,11 +19,13 @@ type Settings struct {
 
 	// ReplayMessages is how many of a thread's last messages a session gets.
 	ReplayMessages int
-	// Approve names the tools that the user must approve each time, Deny those that clients cannot declare; FillerAfter
-	// is when the voice says that a tool is still running, 0 for never.
-	Approve     toolkit.Names
-	Deny        toolkit.Names
+	// Approve names the tools that the user must approve each time, Deny those that clients cannot declare.
+	Approve toolkit.Names
+	Deny    toolkit.Names
+	// FillerAfter is when the voice says that a tool is still running, 0 for never, and FillerLines what it says, one
+	// after the other; without them it has words of its own.
 	FillerAfter time.Duration
+	FillerLines []string
 }
 
 // Defaults are the voice model and its instructions.

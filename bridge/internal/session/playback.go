@@ -29,6 +29,15 @@ type playback struct {
 	guessed   bool      // playing and startedAt are estimates
 	playing   string    // the response that is being played
 	startedAt time.Time // of its first audio
+	stoppedAt time.Time // when one was last heard that is not any more
+}
+
+// lastHeard returns when an answer was last heard: now, if one is; zero if none was.
+func (p *playback) lastHeard() time.Time {
+	if p.playing != "" {
+		return p.now
+	}
+	return p.stoppedAt
 }
 
 // audioStarted takes output_audio_buffer.started.
@@ -96,6 +105,7 @@ func (p *playback) audioStopped(responseID string) {
 }
 
 func (p *playback) reset() {
+	p.stoppedAt = p.lastHeard()
 	p.playing, p.startedAt = "", time.Time{}
 	p.guessed = false
 }

@@ -217,7 +217,7 @@ func (s *State) onTime() {
 	s.answers.onTime()
 	s.playback.onTime()
 	s.settings.onTime()
-	s.tools.onTime(s.playback.playing == "")
+	s.tools.onTime(s.playback.lastHeard())
 	s.renewOnTime()
 	if s.phase == draining && (s.due(s.drainBy) || !s.transcript.awaitsTranscription()) {
 		s.finish()

@@ -58,7 +58,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
-// runs, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
+// runs, with what it says, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
@@ -141,8 +141,13 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 		}
 	}
 	if filler := section(archive, "filler"); filler != "" {
-		if c.s.FillerAfter, err = time.ParseDuration(strings.TrimSpace(filler)); err != nil {
+		after, lines, _ := strings.Cut(strings.TrimSpace(filler), "\n")
+		if c.s.FillerAfter, err = time.ParseDuration(after); err != nil {
 			t.Fatal(err)
+		}
+		c.s.FillerLines = slices.Collect(strings.SplitSeq(lines, "\n"))
+		if lines == "" {
+			c.s.FillerLines = nil
 		}
 	}
 	if renew := section(archive, "renew"); renew != "" {

@@ -36,6 +36,8 @@ type responses struct {
 	// rounds counts the responses with tool calls since the user's last words. Tools count, texts and speech begin
 	// anew.
 	rounds int
+	// fillers counts what was said while tools were running.
+	fillers int
 	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
 	// response: with settings of its own, and names by which it finds it. Zero if it is not. Tools write it.
 	serverAsksBy time.Time
@@ -66,8 +68,8 @@ func (q *responses) again() {
 // greetingID is the id of the need for a greeting.
 const greetingID = "greeting"
 
-// greetingPrefix is what tells a model to say a text as it is.
-const greetingPrefix = "Say exactly the following to the user, word for word, and nothing else:"
+// sayExactly tells a model to say the text that follows.
+const sayExactly = "Say exactly the following to the user, word for word, and nothing else:\n\n"
 
 // greet asks for the greeting, if there is one and the caller, who is the first to be there, can hear it.
 func (q *responses) greet(connected bool) {
@@ -82,7 +84,7 @@ func (q *responses) greet(connected bool) {
 
 // say has the model say a text as it is, unless there is something to answer.
 func (q *responses) say(text string) {
-	q.need(need{id: greetingID, acked: true, response: says(greetingPrefix + "\n\n" + text)})
+	q.need(need{id: greetingID, acked: true, response: says(sayExactly + text)})
 }
 
 // says are the fields of a response that follows instructions and calls no tools.
@@ -279,9 +281,14 @@ func (q *responses) request(c creation, response map[string]json.RawMessage) {
 	}))
 }
 
-// sayFiller makes the voice say that a tool is still running.
+// sayFiller has the voice say that a tool is still running: the next of the lines for that, or in its own words.
 func (q *responses) sayFiller() {
-	const filler = "Say in one short sentence that you are still working on it. Do not say anything else."
+	filler := "Say in one short sentence, in the caller's language, that you are still working on it. " +
+		"Do not say anything else."
+	if n := len(q.FillerLines); n > 0 {
+		filler = sayExactly + q.FillerLines[q.fillers%n]
+	}
+	q.fillers++
 	q.request(creation{filler: true}, says(filler))
 }
 

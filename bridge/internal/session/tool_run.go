@@ -28,6 +28,9 @@ type tools struct {
 	// early are clients' answers to calls that are not complete yet.
 	// A client may answer their arguments.
 	early []clientAnswer
+	// waitsSince is when the first of the tools that run now was started, zero if none runs. fillerAt is when something
+	// is said meanwhile, zero for never.
+	waitsSince, fillerAt time.Time
 }
 
 // clientAnswer is a client's answer to a call, in an item with the id of its choice if that is not empty.
@@ -60,9 +63,6 @@ type toolRun struct {
 	early *string
 	// closedPublished means that the thread's watchers know that the approval is closed.
 	closedPublished bool
-
-	// fillerAt is when the voice says that the tool is still running; zero means never.
-	fillerAt time.Time
 }
 
 // start runs the tool of a call.
@@ -71,8 +71,8 @@ func (t *tools) start(run *toolRun) {
 		t.fail(run)
 		return
 	}
-	if t.FillerAfter > 0 {
-		run.fillerAt = t.now.Add(t.FillerAfter)
+	if t.waitsSince.IsZero() && t.FillerAfter > 0 {
+		t.waitsSince, t.fillerAt = t.now, t.now.Add(t.FillerAfter)
 	}
 	t.do(StartTool{Call: run.Call, Lends: t.up.can.Duplex})
 	t.watch(t.announce(run))

@@ -169,20 +169,23 @@ func (t *tools) end() {
 	}
 }
 
-// onTime handles the deadlines of tool calls. quiet means that nobody is speaking.
-func (t *tools) onTime(quiet bool) {
+// onTime handles the deadlines of tool calls. heard is when the voice was last heard.
+func (t *tools) onTime(heard time.Time) {
 	for _, run := range t.open {
 		if t.due(run.askBy()) {
 			t.decided(run, thread.ApprovalTimeout)
 		}
-		if t.due(run.fillerAt) && !run.Done() {
-			run.fillerAt = time.Time{}
-			if quiet && !t.answers.busy() && t.listening() && t.up.can.ResponseSettings {
-				t.answers.sayFiller() // the voice says that the tool is still running
-			}
-		}
 	}
 	t.open = t.unfinished()
+	switch {
+	case !slices.ContainsFunc(t.open, func(r *toolRun) bool { return !r.Asking() }):
+		t.waitsSince, t.fillerAt = time.Time{}, time.Time{}
+	case t.due(t.fillerAt) && !t.answers.busy():
+		t.fillerAt = time.Time{}
+		if !heard.After(t.waitsSince) && t.listening() && !t.away && t.up.can.ResponseSettings {
+			t.answers.sayFiller()
+		}
+	}
 }
 
 func (t *tools) deadline() time.Time {
@@ -190,8 +193,10 @@ func (t *tools) deadline() time.Time {
 	for _, run := range t.open {
 		if !run.Done() {
 			at = until(at, run.askBy())
-			at = until(at, run.fillerAt)
 		}
+	}
+	if !t.answers.busy() {
+		at = until(at, t.fillerAt)
 	}
 	return at
 }

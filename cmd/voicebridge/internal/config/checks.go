@@ -23,6 +23,7 @@ var formats = map[string]func(text string) error{
 	"ip":       func(v string) error { _, err := netip.ParseAddr(v); return because(err, "%q is not an IP address", v) },
 	"key":      checkKey,
 	"language": matches(languageCode, "%q is not a language code, such as en or de"),
+	"line":     assistant.CheckLine,
 	"name":     matches(shortName, "%q is not made of a-z, 0-9 and -"),
 	"model":    matches(modelName, "%q is not of the form provider/model"),
 	"ollama": func(v string) error {

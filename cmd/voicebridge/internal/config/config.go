@@ -279,8 +279,11 @@ type Tools struct {
 	// artifacts: charts and tables; code: programs in a sandbox; web: search and pages; http: any request to public
 	// addresses; agent: ask_agent, by which a call asks the text model, which has all these tools.
 	Toolkits []string `yaml:"toolkits" default:"artifacts,code,web,http,agent" enum:"artifacts,code,web,http,agent"`
-	// After this long the voice says that a tool is still running; 0: never.
-	FillerAfter      time.Duration `yaml:"filler_seconds" min:"0" max:"600"`
+	// After this long the voice says in a call that a tool is still running, once, unless something was said since the
+	// tool was called; 0: never. 1.5 is usual on the telephone.
+	FillerAfter float64 `yaml:"filler_seconds" min:"0" max:"600"`
+	// What it says, word for word, one line after the other. Empty: what the model likes.
+	FillerLines      []string `yaml:"filler_lines" items:"20" min:"1" max:"500" format:"line"`
 	toolkit.Settings `yaml:",inline"`
 
 	// How the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp
