@@ -392,8 +392,7 @@ func (l *listener) foreseen(w *writing) {
 // confirm takes that speech interrupts the answer.
 func (l *listener) confirm() {
 	u := l.unsure
-	l.unsure = nil
-	l.player.release()
+	l.unsure, l.player.held = nil, false
 	l.speechStarted(u.at)
 	if u.ended != nil {
 		l.speechStopped(*u.ended)

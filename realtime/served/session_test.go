@@ -74,7 +74,8 @@ type line struct {
 	mu      sync.Mutex
 	events  []realtime.Event
 	packets int
-	slow    bool // nobody reads until stuck is closed
+	told    func(realtime.Event) // with each event
+	slow    bool                 // nobody reads until stuck is closed
 	stuck   chan struct{}
 	ended   chan struct{}
 }
@@ -91,6 +92,9 @@ func (l *line) Send(ctx context.Context, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.events = append(l.events[max(0, len(l.events)-200):], e)
+	if l.told != nil {
+		l.told(e)
+	}
 	return err
 }
 
