@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
 	"voicebridge/realtime/pcm"
+	"voicebridge/realtime/vad"
 )
 
 // The session's clock runs on the caller's sound alone, and without any the session is over after half a minute: what
@@ -16,7 +18,8 @@ import (
 // silence in the middle of speech makes the model deaf to it.
 const (
 	jitter = 160 * time.Millisecond
-	// loud is the level of speech in dBFS; so many packets in a row of it mean that the caller speaks.
+	// loud is the level of speech in dBFS that is meant for the model; so many packets in a row of it mean that the caller
+	// speaks, and not somebody behind them.
 	loud, loudPackets = -38, 8
 	// speech is the level of the model's, which is rather quiet, in dBFS: its silence is below -60. maxKept is how many
 	// packets are held.
@@ -41,7 +44,8 @@ type sound struct {
 	pauses bool       // the caller has said so (DTX), and nothing since
 	filler media.Packet
 	ear    *opus.Decoder
-	streak int
+	voice  *vad.Detector
+	streak int // of packets that are loud
 
 	sent    atomic.Int64 // samples at opus.ClockRate
 	answers atomic.Bool  // an answer is being spoken
@@ -164,13 +168,17 @@ func (s *sound) listen(p *media.Packet) {
 	}
 	if s.ear == nil {
 		s.ear, _ = opus.NewDecoder(16000) // a rate that it knows
+		s.voice = vad.New()
 	}
 	samples, err := s.ear.Decode(p.Payload)
+	spoken, _ := s.voice.Hear(samples, 16000)
 	if err != nil || pcm.Level(samples) < loud {
+		s.voice.Begin(0.5)
 		s.streak = 0
 		return
 	}
-	if s.streak++; s.streak == loudPackets {
+	if s.streak++; s.streak >= loudPackets && spoken > 0 {
+		s.streak = math.MinInt // once
 		s.begins()
 	}
 }
