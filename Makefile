@@ -62,7 +62,7 @@ soak: go-version ## Make calls under random faults and compare what was said wit
 	$(GO) test -race -tags nightly ./e2e -run '^TestSoak$$' -count 1 -timeout 60m -v -args $(SOAK)
 
 .PHONY: measure
-measure: build ## Measure set-ups, bad networks and how costs grow with amounts (MEASURE=regexp chooses some); it checks nothing
+measure: build ## Measure set-ups, bad networks, turns and how costs grow with amounts (MEASURE=regexp chooses some); it checks nothing
 	$(GO) test ./measure -run '^$$' -bench '$(MEASURE)' -benchtime 5x -timeout 60m
 
 .PHONY: churn
