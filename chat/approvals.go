@@ -33,8 +33,8 @@ type questions struct {
 	draft *draft
 	side  *sync.WaitGroup
 	open  []*call
-	// news are approvals that are on record now, and then those decided, for the turn's goroutine.
-	news chan thread.Approval
+	// news are calls of take for the turn's goroutine: for approvals that are on record now, and then decided.
+	news chan func()
 }
 
 // ask makes the approval for a call, and has it saved together with the call.
@@ -53,7 +53,7 @@ func (q *questions) ask(c *call) {
 // tell gives the turn's goroutine news. It returns false if the turn has ended.
 func (q *questions) tell(a thread.Approval) bool {
 	select {
-	case q.news <- a:
+	case q.news <- func() { q.take(a) }:
 		return true
 	case <-q.ctx.Done():
 		return false

@@ -100,7 +100,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	t.draft = newDraft(meta, t.id, &t.events, t.publish, t.saver)
 	t.message = t.draft.msg.ID
 	asks := &questions{
-		ctx: t.ctx, store: t.cfg.Store, key: t.req.Key, draft: t.draft, side: &t.side, news: make(chan thread.Approval),
+		ctx: t.ctx, store: t.cfg.Store, key: t.req.Key, draft: t.draft, side: &t.side, news: make(chan func()),
 	}
 	limits := t.cfg.ToolLimits
 	limits.Logger = cmp.Or(limits.Logger, t.cfg.Logger)
@@ -110,17 +110,15 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 		taken: map[string]bool{},
 	}
 	t.steps = &steps{
-		ctx: t.ctx, log: t.log, provider: m.provider, request: m.request, attempts: t.cfg.Attempts,
-		first: t.cfg.Silence, silence: t.cfg.Silence, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools,
-		side: &t.side, begun: t.begun,
+		ctx: t.ctx, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools, begun: t.begun, ask: llm.Ask{
+			Provider: m.provider, Request: m.request, Attempts: t.cfg.Attempts, Silence: t.cfg.Silence,
+			Meanwhile: asks.news, Log: t.log,
+		},
 	}
 	t.prompt = &prompt{
 		store: t.cfg.Store, history: t.cfg.History, provider: name, accepts: m.accepts, log: t.log, fitted: t.fitted,
 	}
 	t.prompt.limit()
-	if slow, ok := m.provider.(interface{ Patience() time.Duration }); ok {
-		t.steps.first = max(t.steps.first, slow.Patience())
-	}
 }
 
 // offered returns a registry's tools for a language model.

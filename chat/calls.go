@@ -237,8 +237,8 @@ func (r *round) next() (e toolEvent) {
 	}
 	select {
 	case e = <-r.events:
-	case a := <-r.t.asks.news:
-		r.t.asks.take(a)
+	case f := <-r.t.asks.news:
+		f()
 	case <-stopped:
 	}
 	return e

@@ -24,10 +24,11 @@ import (
 // Defaults of [Config].
 const (
 	defaultMaxToolRounds = 8
-	defaultSilence       = 30 * time.Second
-	defaultAttempts      = 3
 	defaultClientTimeout = 30 * time.Second
 )
+
+// readSilence is how long a provider may take to read a call or a thread, at least.
+const readSilence = 90 * time.Second
 
 // Settings are what an operator sets for all turns. The tags are those of cmd/voicebridge/internal/config.
 type Settings struct {
@@ -110,8 +111,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	c.History = c.History.withDefaults()
 	c.MaxToolRounds = cmp.Or(c.MaxToolRounds, defaultMaxToolRounds)
-	c.Silence = cmp.Or(c.Silence, defaultSilence)
-	c.Attempts = cmp.Or(c.Attempts, defaultAttempts)
 	c.ClientTimeout = cmp.Or(c.ClientTimeout, defaultClientTimeout)
 	if c.Context == nil {
 		builder := &DefaultContext{}
@@ -226,7 +225,12 @@ func (c *Config) ask(
 	record.Status, record.CreatedAt = "completed", time.Now()
 	var answer strings.Builder
 	var usage llm.Usage
-	for d, err := range provider.Stream(ctx, req) {
+	ask := llm.Ask{
+		Provider: provider, Request: req, Log: c.Logger,
+		Attempts: 1, // whoever needs the answer asks again later
+		Silence:  max(c.Silence, readSilence),
+	}
+	for d, err := range ask.Stream(ctx) {
 		if err != nil {
 			return "", err
 		}

@@ -17,9 +17,6 @@ import (
 // noResult is what the model reads as the result of an unanswered call.
 const noResult = "Error: the call ended before it was answered"
 
-// runesPerToken is the heuristic for counting tokens.
-const runesPerToken = 4
-
 // entry is a message of a request before trimming.
 type entry struct {
 	llm.Message
@@ -30,15 +27,7 @@ type entry struct {
 }
 
 // tokens estimates the number of tokens.
-func (e entry) tokens() int { return tokens(e.Message) + len(e.images)*imageTokens }
-
-func tokens(m llm.Message) int {
-	n := utf8.RuneCountInString(m.Content)
-	for _, c := range m.ToolCalls {
-		n += utf8.RuneCountInString(c.Name) + utf8.RuneCountInString(c.Arguments)
-	}
-	return (n + runesPerToken - 1) / runesPerToken
-}
+func (e entry) tokens() int { return llm.Tokens(e.Message) + len(e.images)*imageTokens }
 
 // converter makes the messages of a request.
 type converter struct {

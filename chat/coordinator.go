@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"voicebridge/assistant"
+	"voicebridge/llm"
 	"voicebridge/persistence"
 	"voicebridge/thread"
 )
@@ -255,6 +258,23 @@ func (c *Coordinator) Decide(ctx context.Context, key thread.Key, d Decision) er
 // Talked reports that something was said on a thread in a voice call: the thread gets a title if it
 // has none. It returns at once.
 func (c *Coordinator) Talked(key thread.Key) { c.titles.ask(key) }
+
+// Ask returns how a text model is asked: that of the settings, but for what these say, of which the last counts.
+func (c *Coordinator) Ask(texts ...assistant.Text) llm.Ask {
+	cfg := &c.cfg
+	for _, t := range texts {
+		if t != (assistant.Text{}) {
+			cfg = cfg.with(assistant.Assistant{Text: t})
+		}
+	}
+	provider, _ := cfg.provider(cfg.Provider) // there is one
+	return llm.Ask{
+		Provider: provider, Attempts: cfg.Attempts, Silence: cfg.Silence, Log: cfg.Logger, Request: llm.Request{
+			Model: cfg.Models[cfg.Provider], Temperature: cfg.temperature,
+			MaxTokens: cmp.Or(cfg.assistant.Text.MaxTokens, answerTokens(cfg.MaxTokens, true)),
+		},
+	}
+}
 
 // Title asks the thread's model for a title of a text, following the instructions, and returns it
 // cleaned and shortened. The cost is recorded with the thread.

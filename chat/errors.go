@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"voicebridge/llm"
 	"voicebridge/toolkit"
 )
 
@@ -69,16 +68,6 @@ var (
 	errShutdown    = errors.New("the server stopped")
 	errLost        = errors.New("the thread was deleted, or another turn took it")
 )
-
-// asError describes a provider's failure for a user.
-func asError(provider string, err error) *llm.Error {
-	if e, ok := errors.AsType[*llm.Error](err); ok {
-		return e
-	}
-	return &llm.Error{
-		Kind: llm.KindUnavailable, Provider: provider, Message: "The language model cannot be reached.", Err: err,
-	}
-}
 
 // cutMark stands where text was cut.
 const cutMark = " […]"

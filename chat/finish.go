@@ -32,7 +32,7 @@ func (t *Turn) conclude(finish FinishReason, err error) {
 		status, finish = thread.StatusInterrupted, FinishInterrupted
 		t.tools.close(context.Cause(t.ctx).Error())
 	case err != nil:
-		failure = asError(t.prompt.provider, err)
+		failure = llm.AsError(t.steps.ask.Provider, err)
 		status, finish = thread.StatusFailed, FinishError
 		t.log.Warn("turn failed", "error", failure, "cause", failure.Err)
 		t.fail(failure)

@@ -77,7 +77,7 @@ func (h HistoryConfig) Messages(thread []thread.Message, provider string) []llm.
 func (h HistoryConfig) entries(thread []thread.Message, provider string) []entry {
 	h = h.withDefaults()
 	c := converter{
-		provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens * runesPerToken / 4, tight: h.tight,
+		provider: provider, ids: map[string]bool{}, maxOutput: h.MaxTokens, tight: h.tight,
 		sorts: h.sorts,
 	}
 	refused := refused(thread)
@@ -196,7 +196,7 @@ func units(all []entry) []unit {
 				u.answer, u.more = e.from, 0
 			}
 			if e.full != "" {
-				u.more += tokens(llm.Message{Content: e.full}) - e.tokens()
+				u.more += llm.Tokens(llm.Message{Content: e.full}) - e.tokens()
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -160,33 +159,4 @@ func imagesOf(p *thread.Part) []Image {
 		all = append(all, Image{MediaType: m.MediaType, URL: m.URL})
 	}
 	return all
-}
-
-// blind reports whether a refusal may be one of images.
-func blind(refused *llm.Error) bool {
-	return refused.Kind == llm.KindBadRequest && refused.Status != 0 || refused.Status == http.StatusInternalServerError
-}
-
-// extraImages returns the indexes of the messages whose images do not belong to the user's last words.
-func extraImages(messages []llm.Message) (at []int) {
-	asked := false
-	for i, m := range slices.Backward(messages) {
-		last := m.Role == llm.RoleUser && !asked
-		asked = asked || last
-		if len(m.Images) > 0 && !last {
-			at = append(at, i)
-		}
-	}
-	return at
-}
-
-// withoutImages removes the images that do not belong to the user's last words. The texts of tools mention theirs.
-func withoutImages(messages []llm.Message) []llm.Message {
-	kept := slices.Clone(messages)
-	for _, i := range extraImages(messages) {
-		if kept[i].Images = nil; kept[i].Role == llm.RoleUser {
-			kept[i].Content = strings.TrimSpace(lostImage + "\n" + kept[i].Content)
-		}
-	}
-	return kept
 }

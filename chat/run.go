@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -76,14 +75,13 @@ func (t *Turn) rounds() (FinishReason, error) {
 	for round := 0; ; round++ {
 		last := round >= t.cfg.MaxToolRounds
 		t.draft.startStep(round == 0)
-		calls, stop, err := t.steps.step(slices.Concat(before, since), last)
-		for cuts := 0; cuts < maxCuts && t.tooLong(err, cuts, before, since); cuts++ {
+		calls, stop, err := t.steps.step(slices.Concat(before, since), last, func() ([]llm.Message, bool) {
 			if !(largeResults(before, since) && cutResults(since) || t.prompt.shorten() || cutResults(since)) {
-				break
+				return nil, false
 			}
 			before = t.prompt.messages(t.ctx, t.req.Key)
-			calls, stop, err = t.steps.step(slices.Concat(before, since), last)
-		}
+			return slices.Concat(before, since), true
+		})
 		switch {
 		case err != nil:
 			return FinishError, err
@@ -108,43 +106,13 @@ func (t *Turn) rounds() (FinishReason, error) {
 	}
 }
 
-const (
-	// maxCuts is how often a request that is too long is made shorter.
-	maxCuts = 3
-	// longRequest is from how many characters on a request that is refused for no known reason may be too long.
-	longRequest = 8000
-	// minResult is how much of a tool's result, or of its input, is left when a request is too long, in characters.
-	minResult = 2000
-)
-
-// tooLong reports whether the model has refused a request because the conversation is too long for it. Some servers say
-// that in words that nobody knows, or not at all: a long request that is refused is made shorter once.
-func (t *Turn) tooLong(err error, cuts int, before, since []llm.Message) bool {
-	failure, ok := errors.AsType[*llm.Error](err)
-	if !ok || t.steps.came || t.ctx.Err() != nil {
-		return false
-	}
-	unclear := blind(failure) && failure.Status != http.StatusNotFound && said(before)+said(since) >= longRequest
-	if failure.Kind != llm.KindTooLong && (cuts > 0 || !unclear) {
-		return false
-	}
-	t.log.Warn("conversation too long for the language model, leaving out a part", "error", failure,
-		"cause", failure.Err)
-	return true
-}
-
-// said returns the length of messages, in characters.
-func said(messages []llm.Message) (n int) {
-	for _, m := range messages {
-		n += runesPerToken * tokens(m)
-	}
-	return n
-}
+// minResult is how much of a tool's result, or of its input, is left when a request is too long, in characters.
+const minResult = 2000
 
 // largeResults reports whether a result in this turn is larger than all that was said before.
 func largeResults(before, since []llm.Message) bool {
-	size := said(before)
-	return slices.ContainsFunc(since, func(m llm.Message) bool { return said([]llm.Message{m}) > size })
+	size := llm.Tokens(before...)
+	return slices.ContainsFunc(since, func(m llm.Message) bool { return llm.Tokens(m) > size })
 }
 
 // cutResults cuts the long results of tools, and their long inputs. It returns false if none is long.

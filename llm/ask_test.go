@@ -1,0 +1,161 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"voicebridge/llm"
+)
+
+// scripted is a provider that answers each request as the next of its functions does.
+type scripted struct {
+	answers  []func(ctx context.Context, yield func(llm.Delta, error) bool)
+	requests []llm.Request
+}
+
+func (*scripted) Name() string { return "scripted" }
+
+func (p *scripted) Stream(ctx context.Context, req llm.Request) iter.Seq2[llm.Delta, error] {
+	p.requests = append(p.requests, req)
+	answer := p.answers[min(len(p.requests), len(p.answers))-1]
+	return func(yield func(llm.Delta, error) bool) { answer(ctx, yield) }
+}
+
+type answer = func(context.Context, func(llm.Delta, error) bool)
+
+// says yields text in these pieces, and the end.
+func says(pieces ...string) answer {
+	return func(_ context.Context, yield func(llm.Delta, error) bool) {
+		for _, p := range pieces {
+			if !yield(llm.Delta{Text: p}, nil) {
+				return
+			}
+		}
+		yield(llm.Delta{Stop: llm.StopEnd}, nil)
+	}
+}
+
+func fails(kind llm.ErrorKind, status int) answer {
+	return func(_ context.Context, yield func(llm.Delta, error) bool) {
+		yield(llm.Delta{}, &llm.Error{Kind: kind, Provider: "scripted", Message: "no", Status: status})
+	}
+}
+
+// hangs yields text, and then nothing until the request is ended.
+func hangs(ctx context.Context, yield func(llm.Delta, error) bool) {
+	if yield(llm.Delta{Text: "half"}, nil) {
+		<-ctx.Done()
+		yield(llm.Delta{}, ctx.Err())
+	}
+}
+
+// TestAsk sees answers through: what is yielded, how each attempt ends, and how long the last request is.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	picture := []llm.Image{{MediaType: "image/png", Data: []byte("x")}}
+	for name, c := range map[string]struct {
+		answers    []answer
+		ask        llm.Ask
+		want       string
+		ends       string
+		left, seen int // messages of the last request, and images of its first message
+	}{
+		"at once":           {answers: []answer{says("a", "b")}, want: "a|b|stop", ends: "ok", left: 3, seen: 1},
+		"again":             {answers: []answer{fails(llm.KindRate, 429), says("a")}, want: "a|stop", ends: "rate ok", left: 3, seen: 1},
+		"three times":       {answers: []answer{fails(llm.KindOverloaded, 529)}, want: "overloaded", ends: "overloaded overloaded overloaded", left: 3, seen: 1},
+		"empty":             {answers: []answer{says(), says("a")}, want: "|a|stop", ends: "ok ok", left: 3, seen: 1},
+		"empty twice":       {answers: []answer{says()}, want: "|stop", ends: "ok ok", left: 3, seen: 1},
+		"rightly empty":     {answers: []answer{says()}, ask: llm.Ask{MayBeEmpty: true}, want: "stop", ends: "ok", left: 3, seen: 1},
+		"silence":           {answers: []answer{hangs}, want: "half|timeout", ends: "timeout", left: 3, seen: 1},
+		"cut off":           {answers: []answer{func(_ context.Context, yield func(llm.Delta, error) bool) { yield(llm.Delta{Text: "a"}, nil) }}, want: "a|unavailable", ends: "unavailable", left: 3, seen: 1},
+		"panic":             {answers: []answer{func(context.Context, func(llm.Delta, error) bool) { panic("oh") }}, want: "bad_request", ends: "bad_request", left: 3, seen: 1},
+		"refused":           {answers: []answer{fails(llm.KindRefused, 400)}, want: "refused", ends: "refused", left: 3, seen: 1},
+		"blind":             {answers: []answer{fails(llm.KindBadRequest, 400), says("a")}, want: "a|stop", ends: "bad_request ok", left: 3},
+		"too long":          {answers: []answer{fails(llm.KindTooLong, 400), fails(llm.KindTooLong, 400), says("a")}, want: "a|stop", ends: "too_long too_long ok", left: 1},
+		"too long for ever": {answers: []answer{fails(llm.KindTooLong, 400)}, want: "too_long", ends: "too_long too_long too_long", left: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				provider := &scripted{answers: c.answers}
+				ask, ends := c.ask, []string(nil)
+				messages := []llm.Message{{Role: llm.RoleUser, Content: "Look", Images: picture}, {Role: llm.RoleAssistant, Content: "Yes?"}, {Role: llm.RoleUser, Content: "Go"}}
+				ask.Provider, ask.Request.Messages, ask.Silence = provider, messages, time.Second
+				ask.Shorter = func() ([]llm.Message, bool) {
+					ok := len(messages) > 1
+					messages = messages[len(messages)-max(1, len(messages)-1):]
+					return messages, ok
+				}
+				ask.Attempt = func() func(error) {
+					return func(err error) {
+						end := "ok"
+						if err != nil {
+							end = string(llm.AsError(provider, err).Kind)
+						}
+						ends = append(ends, end)
+					}
+				}
+				var got []string
+				for d, err := range ask.Stream(t.Context()) {
+					switch e, ok := errors.AsType[*llm.Error](err); {
+					case ok:
+						got = append(got, string(e.Kind))
+					case err != nil:
+						got = append(got, err.Error())
+					default:
+						got = append(got, d.Text+string(d.Stop))
+					}
+				}
+				last := provider.requests[len(provider.requests)-1].Messages
+				if text := strings.Join(got, "|"); text != c.want || fmt.Sprint(ends) != "["+c.ends+"]" || len(last) != c.left || len(last[0].Images) != c.seen {
+					t.Errorf("%s, attempts %v, the last request has %d messages, the first with %d images", text, ends, len(last), len(last[0].Images))
+				}
+			})
+		})
+	}
+}
+
+// TestAskEnds ends requests from outside: the provider has left when the sequence is over.
+func TestAskEnds(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(context.CancelCauseFunc) bool{
+		"nobody reads on":  func(context.CancelCauseFunc) bool { return false },
+		"the context ends": func(cancel context.CancelCauseFunc) bool { cancel(errors.New("the user said stop")); return true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				left, meanwhile, calls := false, false, make(chan func())
+				provider := &scripted{answers: []answer{func(ctx context.Context, yield func(llm.Delta, error) bool) {
+					calls <- func() { meanwhile = true }
+					hangs(ctx, yield)
+					left = true
+				}}}
+				begun := time.Now()
+				var last error
+				for _, err := range (llm.Ask{Provider: provider, Meanwhile: calls}).Stream(ctx) {
+					if last = err; err == nil {
+						synctest.Wait()
+						if !end(cancel) {
+							break
+						}
+					}
+				}
+				if !left || !meanwhile || time.Since(begun) > 0 {
+					t.Errorf("the provider has left: %v, after %v; the call was made: %v", left, time.Since(begun), meanwhile)
+				}
+				if ctx.Err() != nil && !errors.Is(last, context.Cause(ctx)) {
+					t.Errorf("Stream() = %v", last)
+				}
+			})
+		})
+	}
+}
