@@ -11,6 +11,8 @@ import (
 type Accepts struct {
 	// NoTools means that the model calls no functions.
 	NoTools bool
+	// NoMustCall means that it refuses to be told to call one.
+	NoMustCall bool
 	// NoImages means that it reads no images, Images which ones it reads.
 	NoImages bool
 	Images   ImageLimits
@@ -87,6 +89,7 @@ func (a Accepts) Fit(req Request) Request {
 	if toolless {
 		req.Tools = nil
 	}
+	req.MustCall = req.MustCall && !a.NoMustCall && len(req.Tools) > 0
 	if toolless || a.NoSystem || a.NoImages {
 		req.Messages = slices.Clone(req.Messages)
 	}

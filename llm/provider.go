@@ -33,6 +33,9 @@ type Request struct {
 	Tools    []Tool
 	// NeedsTools means that an answer without the tools is of no use: a model that calls none refuses the request.
 	NeedsTools bool
+	// MustCall means that the answer is to call one of the tools. A provider that cannot make sure of it, or a model that
+	// refuses to be told, may answer otherwise.
+	MustCall bool
 	// Schema is a JSON schema of an object which the answer's text must be; nil: any text. A provider that cannot make
 	// sure of it, or does not take this schema, may answer otherwise, or with KindBadRequest.
 	Schema json.RawMessage

@@ -159,6 +159,9 @@ var remedies = []struct {
 	{"reasoning_effort", func(r *refused) bool { // it must be none, or must not be sent
 		return r.says("reasoning_effort")
 	}, func(a *Accepts) { a.QuietWithTools = !a.QuietWithTools }},
+	{"tool_choice", func(r *refused) bool {
+		return r.MustCall && r.says("tool_choice", "tool choice", "toolconfig", "tool_config", "function calling config")
+	}, func(a *Accepts) { a.NoMustCall = true }},
 	{"tools", func(r *refused) bool {
 		ofAll := ofTools.MatchString(r.said) && !oneTool.MatchString(r.said) && !r.namesTool()
 		return len(r.Tools) > 0 && !r.NeedsTools && r.refuses && ofAll

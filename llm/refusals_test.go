@@ -41,6 +41,7 @@ func TestRefusalsInWords(t *testing.T) {
 	for said, want := range map[string]string{
 		"registry.ollama.ai/library/smollm2:135m does not support tools":                                    "tools",
 		`"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set`:            "tools",
+		"Thinking may not be enabled when tool_choice forces tool use.":                                     "tool_choice",
 		"No endpoints found that support tool use. Try disabling \"x\".":                                    "tools",
 		"Function calling is not enabled for models/gemma-3-27b-it":                                         "tools",
 		"tools param requires --jinja flag":                                                                 "tools",
@@ -71,10 +72,12 @@ func TestRefusalsInWords(t *testing.T) {
 			t.Parallel()
 			fit := func(req llm.Request, a llm.Accepts) string {
 				images := strings.Count(fmt.Sprint(req.Messages), "[{ []}]")
-				return fmt.Sprint(len(req.Tools), images, req.System != "", req.MaxTokens, req.Temperature != nil, req.TopP != nil, a.NewLimit, a.Strict)
+				return fmt.Sprint(len(req.Tools), req.MustCall, images, req.System != "", req.MaxTokens, req.Temperature != nil, req.TopP != nil, a.NewLimit, a.Strict)
 			}
 			var r llm.Refusals
-			whole := fit(full(), llm.Accepts{})
+			request := full()
+			request.MustCall = want == "tool_choice"
+			whole := fit(request, llm.Accepts{})
 			var seen []string
 			send := model(func(req llm.Request, a llm.Accepts) (llm.ErrorKind, string) {
 				seen = append(seen, fit(req, a))
@@ -86,7 +89,7 @@ func TestRefusalsInWords(t *testing.T) {
 			var without []string
 			var failed error
 			for range 2 {
-				for d, err := range r.Stream(full(), send) {
+				for d, err := range r.Stream(request, send) {
 					if d.Without != "" {
 						without = append(without, d.Without)
 					}

@@ -106,6 +106,9 @@ func request(req llm.Request, cache bool) body {
 			out.ToolChoice = json.RawMessage(`{"type":"none"}`)
 		}
 	}
+	if req.MustCall {
+		out.ToolChoice = json.RawMessage(`{"type":"any"}`)
+	}
 	if cache && mayContinue(req) {
 		mark(&out)
 	}

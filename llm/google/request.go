@@ -20,6 +20,7 @@ type body struct {
 	GenerationConfig  generationConfig `json:"generationConfig"`
 	SystemInstruction *content         `json:"systemInstruction,omitempty"`
 	Tools             []toolSet        `json:"tools,omitempty"`
+	ToolConfig        json.RawMessage  `json:"toolConfig,omitempty"`
 }
 
 type generationConfig struct {
@@ -45,6 +46,9 @@ func request(req llm.Request) body {
 	}}
 	if len(req.Schema) > 0 {
 		out.GenerationConfig.ResponseMIMEType, out.GenerationConfig.ResponseJSONSchema = "application/json", req.Schema
+	}
+	if req.MustCall {
+		out.ToolConfig = json.RawMessage(`{"functionCallingConfig":{"mode":"ANY"}}`)
 	}
 	if len(system) > 0 {
 		out.SystemInstruction = &content{Role: roleUser}

@@ -11,6 +11,7 @@
 package llmtest
 
 import (
+	"slices"
 	"testing"
 
 	"voicebridge/llm"
@@ -29,4 +30,16 @@ func Run(t *testing.T, w Wire) {
 			return w.New(t, s.URL, s.client(t))
 		})
 	})
+}
+
+// Replay returns a provider whose server answers every request with one of the adapter's exchanges, what was sent to it
+// so far, and a channel that is closed when a client leaves during <<hang>>.
+func (w Wire) Replay(t *testing.T, exchange string) (p llm.Provider, sent func() [][]byte, gone <-chan struct{}) {
+	t.Helper()
+	s := serve(t, w.exchange(t, exchange))
+	sent = func() [][]byte {
+		_, bodies := s.seen()
+		return slices.Clone(bodies)
+	}
+	return w.New(t, s.URL, s.client(t)), sent, s.gone
 }

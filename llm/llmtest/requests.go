@@ -52,6 +52,7 @@ var requests = []struct {
 	{"greeting", greeting},
 	{"bare", llm.Request{Model: "some-model", Messages: []llm.Message{user("Hello")}}},
 	{"tools", llm.Request{Model: "some-model", System: "Be brief.", MaxTokens: 4096, Tools: definitions, Messages: []llm.Message{user("Add & <go>")}}},
+	{"must_call", llm.Request{Model: "some-model", MustCall: true, Tools: definitions[:1], Messages: []llm.Message{user("Add")}}},
 	{"schema", llm.Request{Model: "some-model", Messages: []llm.Message{user("Read it.")}, Schema: json.RawMessage(
 		`{"type":"object","properties":{"facts":{"type":"object","properties":{"city":{"type":"string"}},"additionalProperties":true},"all":{"type":"array","items":{"type":"object"}}},"required":["facts"]}`)}},
 	{"tool_round", llm.Request{Model: "some-model", System: "Be brief.", Tools: definitions[:1], Messages: []llm.Message{

@@ -24,6 +24,7 @@ type body struct {
 	ReasoningEffort     string        `json:"reasoning_effort,omitempty"`
 	Stream              bool          `json:"stream"`
 	Tools               []wire.Tool   `json:"tools,omitempty"`
+	ToolChoice          string        `json:"tool_choice,omitempty"`
 	StreamOptions       streamOptions `json:"stream_options,omitzero"`
 	ResponseFormat      *format       `json:"response_format,omitempty"`
 }
@@ -81,6 +82,9 @@ type imageURL struct {
 	URL string `json:"url"`
 }
 
+// mustCall is the choice of tools of an answer that is to call one.
+const mustCall = "required"
+
 // request writes a request. Roles are passed on unchanged: the API has all of ours, and allows
 // system messages anywhere; not so with the templates of compatible servers.
 func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
@@ -88,6 +92,9 @@ func request(req llm.Request, compatible bool, accepts llm.Accepts) body {
 		Model: req.Model, Tools: wire.Tools(req.Tools), Temperature: req.Temperature, TopP: req.TopP,
 		Stream: true, StreamOptions: streamOptions{IncludeUsage: !accepts.NoStreamOptions},
 		ResponseFormat: formatOf(req.Schema, false),
+	}
+	if req.MustCall {
+		out.ToolChoice = mustCall
 	}
 	if len(req.Tools) > 0 && accepts.QuietWithTools {
 		out.ReasoningEffort = "none"

@@ -19,6 +19,7 @@ type responsesBody struct {
 	Model           string     `json:"model"`
 	Instructions    string     `json:"instructions,omitempty"`
 	Tools           []flatTool `json:"tools,omitempty"`
+	ToolChoice      string     `json:"tool_choice,omitempty"`
 	Input           []item     `json:"input"`
 	MaxOutputTokens int        `json:"max_output_tokens,omitempty"`
 	Temperature     *float64   `json:"temperature,omitempty"`
@@ -75,6 +76,9 @@ func responsesRequest(req llm.Request, accepts llm.Accepts) responsesBody {
 		Model: req.Model, Instructions: req.System, Input: []item{}, Temperature: req.Temperature, TopP: req.TopP,
 		Stream: true,
 		Text:   textFormat{formatOf(req.Schema, true)},
+	}
+	if req.MustCall {
+		out.ToolChoice = mustCall
 	}
 	if !accepts.NoReasoning {
 		out.Include = []string{"reasoning.encrypted_content"}
