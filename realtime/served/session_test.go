@@ -75,6 +75,7 @@ type line struct {
 	events  []realtime.Event
 	packets int
 	told    func(realtime.Event) // with each event
+	sound   chan media.Packet    // of the caller
 	slow    bool                 // nobody reads until stuck is closed
 	stuck   chan struct{}
 	ended   chan struct{}
@@ -105,9 +106,15 @@ func (l *line) WriteAudio(*media.Packet) error {
 	return nil
 }
 
-func (l *line) Forward(ctx context.Context, _ media.Sink, _ *media.Flow) error {
-	<-ctx.Done()
-	return context.Cause(ctx)
+func (l *line) Forward(ctx context.Context, dst media.Sink, _ *media.Flow) error {
+	for {
+		select {
+		case p := <-l.sound:
+			_ = dst.WriteAudio(&p)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 func (l *line) Done() <-chan struct{} { return l.ended }

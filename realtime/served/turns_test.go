@@ -101,14 +101,15 @@ func (p *script) Speak(ctx context.Context, s served.Saying) iter.Seq2[served.Fr
 type caller struct {
 	*served.Session
 
-	at uint32
+	at   uint32
+	line *line
 }
 
 // for so many ms it is loud, or quiet.
 func (c *caller) sound(loud, ms int) {
 	for range ms / 20 {
 		frames := sounds()[loud]
-		_ = c.Ears().WriteAudio(&media.Packet{Timestamp: c.at * 960, Payload: frames[c.at%100]})
+		c.line.sound <- media.Packet{Timestamp: c.at * 960, Payload: frames[c.at%100]}
 		c.at++
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -123,7 +124,7 @@ func converse(t *testing.T, p *script, f func(c *caller)) (story string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		l := &line{ended: make(chan struct{}), stuck: make(chan struct{})}
+		l := &line{ended: make(chan struct{}), stuck: make(chan struct{}), sound: make(chan media.Packet, 1000)}
 		var lines []string
 		l.told = func(e realtime.Event) {
 			if said := tale(e); said != "" {
@@ -141,7 +142,7 @@ func converse(t *testing.T, p *script, f func(c *caller)) (story string) {
 		ran := make(chan error, 1)
 		go func() { ran <- s.Run(t.Context(), l) }()
 		s.Open()
-		f(&caller{Session: s})
+		f(&caller{Session: s, line: l})
 		select {
 		case err := <-ran:
 			lines = append(lines, "ended: "+err.Error())
