@@ -3,10 +3,9 @@ package pcm
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
-// Rates are the sample rates of this package, in Hz.
+// Rates are the usual sample rates, in Hz.
 var Rates = []int{8000, 16000, 24000, 48000}
 
 // Resampler converts samples from one rate to another. It keeps what it needs of the past, so each stream has its own,
@@ -26,12 +25,16 @@ type Resampler struct {
 // span is the length of the filter in samples of the lower rate.
 const span = 32
 
-// NewResampler makes a Resampler. Rates other than those in Rates are an error.
+// maxRatio limits the numbers of a ratio, in lowest terms: 11,025 Hz to 48,000 has 147 to 640.
+const maxRatio = 640
+
+// NewResampler makes a Resampler. Rates below 8 kHz or above 96 kHz are an error, and those whose ratio is none of
+// small numbers.
 func NewResampler(from, to int) (*Resampler, error) {
-	if !slices.Contains(Rates, from) || !slices.Contains(Rates, to) {
-		return nil, fmt.Errorf("resample from %d to %d Hz: rates are %v", from, to, Rates)
-	}
 	common := gcd(from, to)
+	if min(from, to) < 8000 || max(from, to) > 96000 || max(from, to)/common > maxRatio {
+		return nil, fmt.Errorf("resample from %d to %d Hz: the usual rates are %v", from, to, Rates)
+	}
 	r := &Resampler{up: to / common, down: from / common}
 	if from == to {
 		return r, nil

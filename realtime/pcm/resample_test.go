@@ -10,6 +10,9 @@ import (
 	"voicebridge/internal/testkit"
 )
 
+// unusual are rates at which voices speak, to be heard at 48 kHz.
+var unusual = []int{11025, 22050, 44100}
+
 // tone is a second of a sine of half of full scale.
 func tone(rate int, hertz float64) []int16 {
 	samples := make([]int16, rate)
@@ -40,8 +43,11 @@ func resample(t *testing.T, from, to int, samples []int16, chunk int) (out []int
 // is mirrored. -v shows the response.
 func TestResponse(t *testing.T) {
 	t.Parallel()
-	for _, from := range Rates {
+	for _, from := range slices.Concat(Rates, unusual) {
 		for _, to := range Rates {
+			if slices.Contains(unusual, from) && to != 48000 {
+				continue
+			}
 			if from == to {
 				continue
 			}
@@ -92,10 +98,13 @@ func TestResampler(t *testing.T) {
 	for i := range noise {
 		noise[i] = int16(random.Uint32())
 	}
-	for _, from := range Rates {
+	for _, from := range slices.Concat(Rates, unusual) {
 		for _, to := range Rates {
+			if slices.Contains(unusual, from) && to != 48000 {
+				continue
+			}
 			whole := resample(t, from, to, noise, len(noise))
-			testkit.Equal(t, len(whole), len(noise)*to/from, "%d to %d Hz: samples of %d", from, to, len(noise))
+			testkit.Equal(t, len(whole), (len(noise)*to+from-1)/from, "%d to %d Hz: samples of %d", from, to, len(noise))
 			for _, chunk := range []int{1, 7, 160, 481} {
 				if !slices.Equal(resample(t, from, to, noise, chunk), whole) {
 					t.Errorf("%d to %d Hz: chunks of %d samples make a difference", from, to, chunk)
@@ -108,7 +117,7 @@ func TestResampler(t *testing.T) {
 			}
 		}
 	}
-	for _, rates := range [][2]int{{44100, 48000}, {48000, 0}, {-1, 8000}} {
+	for _, rates := range [][2]int{{22051, 48000}, {4000, 8000}, {48000, 192000}, {48000, 0}, {-1, 8000}} {
 		if _, err := NewResampler(rates[0], rates[1]); err == nil {
 			t.Errorf("%v is no error", rates)
 		}

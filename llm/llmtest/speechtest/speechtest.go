@@ -30,7 +30,7 @@ var Modes = []string{
 	"unknown", "stereo", "float", "chunks", "guid", // of a WAV
 	"sse-audio", "sse-delta", "mp3", "page", "rated", // the Content-Type has the rate
 	"odd", "byte", // how the answer is cut
-	"slow", "hang", "cut", "cut-first", "empty", // when it comes, and whether to its end
+	"slow", "hang", "stall", "cut", "cut-first", "empty", // when it comes, and whether to its end
 	"400-openai", "400-fastapi", "422-fastapi", "404-fastapi", "400-plain", "500-plain", "401-openai", // the first request
 	"429", "429-quota", "503", // twice; the former with Retry-After
 	"text", "html", "verbose", "deltas", "segments", "chat", "no-stream", "no-prompt", "error-event", // of a transcription
@@ -42,6 +42,8 @@ type Server struct {
 	URL string // that the paths follow
 	// Words are what it hears; after them "Hello there.". Out of silence it hears "Thank you.".
 	Words chan string
+	// Also are further modes for texts that have some words.
+	Also map[string]string
 	// Slow ends a wait of the mode slow.
 	Slow chan struct{}
 
@@ -122,6 +124,11 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request, fields map[string
 	a := &answer{ResponseWriter: w, server: s, r: r, modes: strings.Split(model, "+")}
 	if model == "" {
 		a.modes = nil
+	}
+	for words, mode := range s.Also {
+		if strings.Contains(strings.Join(fields["input"], ""), words) {
+			a.modes = append(a.modes, mode)
+		}
 	}
 	for _, mode := range a.modes {
 		if _, err := strconv.Atoi(mode); err != nil && !slices.Contains(Modes, mode) {
@@ -317,7 +324,7 @@ func (a *answer) wav(samples []int16, rate int) []byte {
 func (a *answer) send(body []byte) {
 	whole := len(body)
 	switch {
-	case a.is("cut"):
+	case a.is("cut"), a.is("stall"):
 		body = body[:whole/2]
 	case a.is("cut-first"):
 		body = body[:min(whole, 30)]
@@ -340,6 +347,9 @@ func (a *answer) send(body []byte) {
 		}
 		_ = flusher.Flush()
 		body = body[n:]
+	}
+	if a.is("stall") {
+		<-a.r.Context().Done()
 	}
 	if a.is("cut") || a.is("cut-first") {
 		panic(http.ErrAbortHandler)
