@@ -28,7 +28,7 @@ var levels = [][]string{
 	{"e2e", "measure", "examples", "deploy"}, // tests and measurements of the whole program; programs for its users and for releases
 	{"cmd"},
 	{"web"},
-	{"bridge", "chat", "hooks", "recording"},
+	{"bridge", "chat", "hooks", "recording", "phone"},
 	{"realtime", "llm", "toolkit", "persistence"},
 	{"thread", "assistant", "db"},
 	{"internal"}, // what tests share
@@ -50,7 +50,7 @@ var vendors = []struct {
 	{"database/sql", []string{"persistence"}},
 	{"modernc.org/quickjs", []string{"toolkit/code"}},
 	{"github.com/labstack/echo", []string{"web"}},
-	{"github.com/coder/websocket", []string{"web", "realtime/ws", "realtime/wsserver", "realtime/live", "realtime/simulator", "realtime/realtimetest", "examples"}},
+	{"github.com/coder/websocket", []string{"web", "phone", "realtime/ws", "realtime/wsserver", "realtime/live", "realtime/simulator", "realtime/realtimetest", "examples"}},
 	{"go.opentelemetry.io/proto/", []string{"cmd/voicebridge/internal/telemetry", "e2e"}}, // what receivers read
 	{"go.opentelemetry.io/", []string{"cmd/voicebridge/internal/telemetry"}},
 	{"github.com/prometheus/procfs", []string{"cmd/voicebridge"}},

@@ -169,6 +169,7 @@ type EndReason = session.EndReason
 // The reasons why a call ends.
 const (
 	EndHangup          = session.EndHangup
+	EndCallerHangup    = session.EndCallerHangup
 	EndBrowserClosed   = session.EndBrowserClosed
 	EndBrowserLost     = session.EndBrowserLost
 	EndNeverConnected  = session.EndNeverConnected

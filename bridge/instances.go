@@ -22,7 +22,12 @@ func (c *Calls) GiveUp(ctx context.Context, key thread.Key, callID string, takeo
 // database is unavailable it waits up to 10 s for that. persistence.ErrNotFound means that the call
 // does not exist or belongs to another owner.
 func (c *Calls) Hangup(ctx context.Context, owner, callID string) error {
-	return endHere(ctx, c.ofOwner(owner, callID), EndHangup)
+	return c.End(ctx, owner, callID, EndHangup)
+}
+
+// End is Hangup for another reason.
+func (c *Calls) End(ctx context.Context, owner, callID string, reason EndReason) error {
+	return endHere(ctx, c.ofOwner(owner, callID), reason)
 }
 
 // endHere ends a call of this process; nil means that there is none.

@@ -49,6 +49,8 @@ type Start struct {
 	MayChange []string
 	// Upstream is the name of one of Config.Upstreams; empty means that of the thread's assistant, or the first.
 	Upstream string
+	// Phone is set for a call by telephone; its client is its Socket.
+	Phone *Phone
 	// Record has the call recorded, if Config.Record is set.
 	Record bool
 	// Takeover ends a live call on the thread.
@@ -56,6 +58,13 @@ type Start struct {
 	// OwnerCalls limits the owner's live calls in all processes, and Calls all calls of this one; 0 means no limit. They
 	// hold even if calls start at the same time.
 	OwnerCalls, Calls int
+}
+
+// Phone says how a call by telephone came. Its thread has the values of the variables caller and called.
+type Phone struct {
+	// Line is the name of the line, Caller who has called, empty if that is withheld, and Called the number that was
+	// dialled.
+	Line, Caller, Called string
 }
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
@@ -108,6 +117,10 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,
 		AssistantID: s.call.assistant.ID, AssistantOwner: s.call.assistant.Owner,
+	}
+	if p := s.start.Phone; p != nil {
+		s.record.Client, s.record.Direction = records.ClientPhone, records.Inbound
+		s.record.Line, s.record.Caller = p.Line, p.Caller
 	}
 	if len(s.call.assistant.Extract) > 0 {
 		s.record.Extraction = records.ExtractionWaiting
@@ -389,7 +402,7 @@ func (s *setup) state(now time.Time) *session.State {
 	c.tools.registry = s.registry
 	c.tools.client = clienttool.New(s.registry, clienttool.Config{Timeout: cfg.ToolTimeout})
 	greeting := s.call.assistant.Greeting
-	if s.last != "" { // somebody has spoken before
+	if s.last != "" && s.start.Phone == nil { // somebody has spoken before; on the telephone it is a call all the same
 		greeting = s.unheard
 	}
 	announcement := ""

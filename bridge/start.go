@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"voicebridge/assistant"
@@ -122,8 +123,16 @@ func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, create
 	if chosen.ID == "" {
 		chosen = had
 	}
-	if err == nil && (chosen != had || start.Variables != nil) {
-		_, err = c.cfg.Store.SetAssistant(ctx, key, chosen, start.Variables)
+	values := start.Variables
+	if p := start.Phone; p != nil {
+		values = maps.Clone(t.Variables)
+		if values == nil {
+			values = map[string]string{}
+		}
+		values["caller"], values["called"] = p.Caller, p.Called
+	}
+	if err == nil && (chosen != had || values != nil) {
+		_, err = c.cfg.Store.SetAssistant(ctx, key, chosen, values)
 	}
 	return key, created, err
 }

@@ -22,7 +22,8 @@ import (
 // database the error is persistence.ErrBusy: another process may take the message then.
 func (c *Calls) Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error) {
 	in := session.ServerText{
-		MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Extra: m.Metadata.Extra, Queued: queued,
+		MessageID: cmp.Or(m.ID, persistence.NewID()), Text: m.Text(), Source: m.Metadata.Source, Extra: m.Metadata.Extra,
+		Queued: queued,
 	}
 	var imageIDs []string
 	for _, p := range m.Parts {

@@ -106,6 +106,11 @@ func (s sqliteQueries) CountExtractions(ctx context.Context, now *dbtype.Time, i
 	return s.q.CountExtractions(ctx, now, instance)
 }
 
+func (s sqliteQueries) CountLineCalls(ctx context.Context, arg pgdb.CountLineCallsParams) (pgdb.CountLineCallsRow, error) {
+	r, err := s.q.CountLineCalls(ctx, sqlitedb.CountLineCallsParams(arg))
+	return pgdb.CountLineCallsRow(r), err
+}
+
 func (s sqliteQueries) CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error) {
 	return s.q.CountOwnersTurns(ctx, threadID, owner)
 }
@@ -543,6 +548,10 @@ func (s sqliteQueries) LastMessage(ctx context.Context, threadID string, owner s
 	return s.q.LastMessage(ctx, threadID, owner)
 }
 
+func (s sqliteQueries) LastThreadOfCaller(ctx context.Context, arg pgdb.LastThreadOfCallerParams) (string, error) {
+	return s.q.LastThreadOfCaller(ctx, sqlitedb.LastThreadOfCallerParams(arg))
+}
+
 func (s sqliteQueries) LastTurn(ctx context.Context, threadID string, owner string) (pgdb.Turn, error) {
 	r, err := s.q.LastTurn(ctx, threadID, owner)
 	return pgdb.Turn(r), err
@@ -939,4 +948,8 @@ func (s sqliteQueries) UpdateMessage(ctx context.Context, arg pgdb.UpdateMessage
 func (s sqliteQueries) UsageByDay(ctx context.Context, arg pgdb.UsageByDayParams) ([]pgdb.UsageByDayRow, error) {
 	r, err := s.q.UsageByDay(ctx, sqlitedb.UsageByDayParams(arg))
 	return database.Rows(r, err, func(r sqlitedb.UsageByDayRow) pgdb.UsageByDayRow { return pgdb.UsageByDayRow(r) })
+}
+
+func (s sqliteQueries) UseAccessToken(ctx context.Context, arg pgdb.UseAccessTokenParams) (int64, error) {
+	return s.q.UseAccessToken(ctx, sqlitedb.UseAccessTokenParams(arg))
 }

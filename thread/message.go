@@ -31,6 +31,8 @@ type Source string
 const (
 	SourceVoice Source = "voice"
 	SourceText  Source = "text"
+	// SourceKeys is that of what a caller has typed on a telephone.
+	SourceKeys Source = "keys"
 	// SourceAPI is that of texts of the system and the assistant that an application's server has put into a call.
 	SourceAPI Source = "api"
 )
@@ -154,7 +156,7 @@ func (m Message) Validate() error {
 			break
 		}
 	}
-	if !slices.Contains([]Source{"", SourceVoice, SourceText, SourceAPI}, m.Metadata.Source) {
+	if !slices.Contains([]Source{"", SourceVoice, SourceText, SourceKeys, SourceAPI}, m.Metadata.Source) {
 		bad("source %q is not voice or text", m.Metadata.Source)
 	}
 	known := []Status{"", StatusInProgress, StatusCompleted, StatusInterrupted, StatusFailed}

@@ -55,6 +55,8 @@ type Config struct {
 	Page fs.FS
 	// Tools returns the server's tools for a new call with an assistant; nil means none.
 	Tools func(ctx context.Context, owner string, a assistant.Assistant) (*toolkit.Registry, error)
+	// Phone has the lines that are answered.
+	Phone Phone
 	// ToolServers are the MCP servers.
 	ToolServers ToolServers
 	Upstream    Upstream
@@ -151,6 +153,8 @@ type AssistantNames struct{ Upstreams, Providers, MCPServers []string }
 type voiceCalls interface {
 	callSetUp
 	Hangup(ctx context.Context, owner, callID string) error
+	End(ctx context.Context, owner, callID string, reason bridge.EndReason) error
+	Say(ctx context.Context, key thread.Key, m thread.Message, queued string) (thread.Message, error)
 	GiveUp(ctx context.Context, key thread.Key, callID string, takeover bool) error
 	Live(owner, threadID string) (callID string, ok bool)
 	Interrupt(ctx context.Context, key thread.Key) (stopped bool, err error)
@@ -252,6 +256,7 @@ type api struct {
 	streaming uistream.Timing
 	// conductors are the sessions of apps with their own voice.
 	conductors *conductor.Conductors
+	lines      phoneLines
 	events     securityLog
 	now        func() time.Time
 	closing    atomic.Bool

@@ -101,7 +101,7 @@ func TestTokenInProtocols(t *testing.T) {
 func TestEveryRouteThatHoldsDataNeedsAuthentication(t *testing.T) {
 	t.Parallel()
 	b := setup(t, tokens)
-	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/v1/realtime": true, "/api/session": true, "/api/mcp/callback": true, "/s/:token": true, "/s/:token/images/:image_id": true, "/s/:token/messages/:message_id/audio": true}
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/v1": true, "/v1/realtime": true, "/api/session": true, "/api/mcp/callback": true, "/phone/:carrier/:line": true, "/phone/:carrier/:line/status": true, "/phone/:carrier/:line/:token": true, "/s/:token": true, "/s/:token/images/:image_id": true, "/s/:token/messages/:message_id/audio": true}
 	for i, r := range b.echo.Routes() {
 		if open[r.Path] || r.Path == "/" || b.pipeline.page.has(strings.TrimPrefix(r.Path, "/")) {
 			continue

@@ -27,6 +27,7 @@ import (
 	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/persistence/privacy"
+	"voicebridge/persistence/records"
 	"voicebridge/realtime"
 	"voicebridge/realtime/wsserver"
 	"voicebridge/thread"
@@ -106,6 +107,40 @@ func (f *fakeCalls) Hangup(_ context.Context, owner, callID string) error {
 		}
 	}
 	return fmt.Errorf("hang up: %w", persistence.ErrNotFound)
+}
+
+// End ends a call by telephone, with its connection.
+func (f *fakeCalls) End(_ context.Context, owner, callID string, reason bridge.EndReason) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key, id := range f.live {
+		if id == callID && strings.HasPrefix(key, owner+"/") {
+			delete(f.live, key)
+			f.hungUp = append(f.hungUp, callID+" "+string(reason))
+			var n int
+			_, _ = fmt.Sscanf(callID, "call-%d", &n)
+			return f.starts[n-1].Socket.Close()
+		}
+	}
+	return fmt.Errorf("end call: %w", persistence.ErrNotFound)
+}
+
+// ended returns the calls that were ended.
+func (f *fakeCalls) ended() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.hungUp...)
+}
+
+// save saves the latest call, as one of a caller that has ended.
+func (f *fakeCalls) save(t *testing.T, owner, line, caller string) {
+	t.Helper()
+	threads, _, err := f.store.Threads(t.Context(), owner, persistence.ThreadFilter{Limit: 10})
+	must(t, err)
+	must(t, f.store.Records.SaveCall(t.Context(), thread.Key{Owner: owner, Thread: threads[0].ID}, records.Call{
+		ID: "saved", Upstream: "u", StartedAt: time.Now(), EndedAt: new(time.Now()), EndReason: "hangup",
+		Client: records.ClientPhone, Line: line, Caller: caller, Direction: records.Inbound,
+	}))
 }
 
 func (f *fakeCalls) GiveUp(ctx context.Context, key thread.Key, callID string, takeover bool) error {

@@ -3,7 +3,7 @@
 //	min, max  of a number, of the bytes of a text (min 1: not blank), or of each entry of a list
 //	items     how many entries a list or an object may have
 //	enum      the possible texts, separated by commas; it begins with one if the text may be empty
-//	format    the entry of Rules.Formats that a text, or a name in an object of texts, must satisfy unless it is empty
+//	format    the entry of Rules.Formats that a text, or a name in an object, must satisfy unless it is empty
 //
 // A field of the kind int64 is given in the unit that its name contains: seconds, minutes and days of a time.Duration,
 // mb.
@@ -167,7 +167,7 @@ func (r *reader) list(path string, tag reflect.StructTag, dst reflect.Value, val
 	}
 }
 
-// texts reads an object of texts, or one of anything.
+// texts reads an object of texts, of structs, or of anything.
 func (r *reader) texts(path string, tag reflect.StructTag, dst reflect.Value, value any) {
 	given, ok := value.(map[string]any)
 	if !ok {
@@ -182,14 +182,13 @@ func (r *reader) texts(path string, tag reflect.StructTag, dst reflect.Value, va
 		r.wrong(path, "it has more than %s entries", tag.Get("items"))
 		return
 	}
+	if r.IsGroup(dst.Type().Elem()) {
+		r.groups(path, tag, dst, given)
+		return
+	}
 	out := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		at := Join(path, Clip(name))
-		if format := r.Formats[tag.Get("format")]; format != nil {
-			if err := format(name); err != nil {
-				r.wrong(at, "%w", err)
-			}
-		}
+		at := r.name(path, tag, name)
 		text, ok := given[name].(string)
 		if !ok {
 			r.wrong(at, "it must be %s", r.Text)
@@ -200,6 +199,27 @@ func (r *reader) texts(path string, tag reflect.StructTag, dst reflect.Value, va
 		out[name] = text
 	}
 	dst.Set(reflect.ValueOf(out))
+}
+
+// name checks a name in an object of texts or structs, and returns its path.
+func (r *reader) name(path string, tag reflect.StructTag, name string) string {
+	at := Join(path, Clip(name))
+	if format := r.Formats[tag.Get("format")]; format != nil {
+		if err := format(name); err != nil {
+			r.wrong(at, "%w", err)
+		}
+	}
+	return at
+}
+
+// groups reads an object of structs.
+func (r *reader) groups(path string, tag reflect.StructTag, dst reflect.Value, given map[string]any) {
+	dst.Set(reflect.MakeMap(dst.Type()))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		one := reflect.New(dst.Type().Elem()).Elem()
+		r.object(r.name(path, tag, name), one, given[name])
+		dst.SetMapIndex(reflect.ValueOf(name), one)
+	}
 }
 
 func (r *reader) text(path string, tag reflect.StructTag, text string) {

@@ -74,7 +74,9 @@ func (r *Rules) field(t reflect.Type, tag reflect.StructTag, path string, descri
 		return r.group(t, path, describe)
 	case t.Kind() == reflect.Map:
 		s["type"] = "object"
-		if t.Elem().Kind() == reflect.String {
+		if r.IsGroup(t.Elem()) {
+			s["additionalProperties"] = r.group(t.Elem(), Join(path, "NAME"), describe)
+		} else if t.Elem().Kind() == reflect.String {
 			s["additionalProperties"] = map[string]any{"type": "string", "maxLength": MaxValue}
 		}
 		limit("maxProperties", "items")

@@ -15,6 +15,11 @@ SELECT * FROM access_tokens WHERE id = @id AND kind = @kind;
 -- name: CountAccessTokens :one
 SELECT count(*) FROM access_tokens WHERE owner = @owner AND kind = @kind AND expires_at > @now;
 
+-- UseAccessToken makes a token another kind, without its data, unless it is older than since. What it keeps says that it
+-- was there.
+-- name: UseAccessToken :execrows
+UPDATE access_tokens SET kind = @used, data = '' WHERE id = @id AND kind = @kind AND created_at > @since;
+
 -- name: DeleteAccessToken :execrows
 DELETE FROM access_tokens WHERE id = @id AND kind = @kind AND owner = @owner;
 

@@ -1,16 +1,18 @@
 -- SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 -- the id belongs to another thread, and fail if the thread belongs to another owner
--- (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
+-- (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant and caller. A new call follows all calls of its thread, whose row
 -- the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
 -- estimated, until the session itself says at its end how long it was.
 -- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, place
+    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, client, line,
+    caller, direction, place
 ) VALUES (
     @id, (SELECT t.id FROM threads AS t WHERE t.id = @thread_id AND t.owner = @owner),
     @upstream, @upstream_call_id, @model, @voice, @started_at, @ready_at, @ended_at, @end_reason,
-    @turns, @interruptions, @replayed, @instance, @assistant_id, @assistant_owner, @extraction,
+    @turns, @interruptions, @replayed, @instance, @assistant_id, @assistant_owner, @extraction, @client, @line,
+    @caller, @direction,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = @thread_id)
 )
 ON CONFLICT (id) DO UPDATE SET
@@ -97,3 +99,17 @@ ORDER BY c.started_at, c.id;
 SELECT c.* FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.id = @id AND t.owner = @owner;
+
+-- LastThreadOfCaller finds the thread of the latest call between a line and a number, if something has changed in it
+-- since then.
+-- name: LastThreadOfCaller :one
+SELECT c.thread_id FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE t.owner = @owner AND c.line = @line AND c.caller = @caller AND c.line <> '' AND t.updated_at > @since
+ORDER BY c.started_at DESC, c.id DESC LIMIT 1;
+
+-- CountLineCalls counts the live calls of a line, and those of a number among them, in other processes.
+-- name: CountLineCalls :one
+SELECT count(*) AS of_line, count(CASE WHEN c.caller = @caller THEN 1 END) AS of_caller FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE t.owner = @owner AND c.line = @line AND c.ended_at IS NULL AND c.instance <> @instance;

@@ -1,5 +1,8 @@
 // What the HTTP API takes and answers with. Made by make gen; /openapi.json of a running server says more.
 
+/** Nothing, as the carrier was told by its API */
+export type CarrierReply = Record<string, unknown>;
+
 export type ID = string;
 
 /** A message in the form of the Vercel AI SDK's UIMessage. */
@@ -8,7 +11,7 @@ export interface Message {
   role: 'system' | 'user' | 'assistant';
   parts: MessagePart[];
   metadata: {
-    /** api: a text of the system or the assistant that a server put into a call */ source?: 'voice' | 'text' | 'api';
+    /** keys: what a caller has typed on a telephone; api: a text of the system or the assistant that a server put into a call */ source?: 'voice' | 'text' | 'keys' | 'api';
     status?: 'in_progress' | 'completed' | 'interrupted' | 'failed';
     call_id?: string;
     model?: string;
@@ -737,7 +740,7 @@ export interface RealtimeError {
   };
 }
 
-export type EndReason = 'hangup' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+export type EndReason = 'hangup' | 'caller_hangup' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
 
 export interface BridgeReadyEvent {
   type: 'bridge.ready';

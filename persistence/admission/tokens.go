@@ -74,6 +74,24 @@ func (s *Store) Token(ctx context.Context, kind, id string) (Token, error) {
 	}, s.db.Fail("read access token", err)
 }
 
+// UseToken makes a token one of the kind used, without its data, and returns it as it was; database.ErrNotFound if it
+// is not there or not younger than since. Of several at the same time, one gets it.
+func (s *Store) UseToken(ctx context.Context, kind, used, id string, since time.Time) (Token, error) {
+	t, err := s.Token(ctx, kind, id)
+	if err != nil {
+		return t, err
+	}
+	return t, s.db.Fail("use access token", s.db.Write(ctx, func(q database.Queries) error {
+		n, err := q.UseAccessToken(ctx, pgdb.UseAccessTokenParams{
+			Used: used, ID: id, Kind: kind, Since: dbtype.At(s.db.Stored(since)),
+		})
+		if err == nil && n == 0 {
+			return database.ErrNotFound
+		}
+		return err
+	}))
+}
+
 // CountTokens returns how many tokens of a kind an owner has that are valid at a time.
 func (s *Store) CountTokens(ctx context.Context, owner, kind string, at time.Time) (int, error) {
 	n, err := s.db.Read().CountAccessTokens(ctx, owner, kind, dbtype.At(s.db.Stored(at)))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"voicebridge/internal/testkit"
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/thread"
@@ -55,6 +56,20 @@ func (s suite) accessTokens(t *testing.T) {
 		t.Errorf("a stranger revokes: %v", err)
 	}
 	must(t, store.Admission.DeleteToken(ctx, "alice", "session", "t3"))
+	for i, c := range []struct {
+		since time.Time
+		want  string
+	}{{start.Add(2 * time.Minute), "not found"}, {start, `{"a":"\u0000"}`}, {start, "not found"}} { // t2 is from start+2 min
+		got, err := store.Admission.UseToken(ctx, "session", "used", "t2", c.since)
+		what := got.Data
+		if errors.Is(err, persistence.ErrNotFound) {
+			what = "not found"
+		}
+		testkit.Equal(t, what, c.want, "use %d", i)
+	}
+	if got, err := store.Admission.Token(ctx, "used", "t2"); err != nil || got.Data != "" {
+		t.Errorf("what was used is %+v, %v", got, err)
+	}
 	if n, err := store.Admission.DeleteTokens(ctx, "alice"); err != nil || n != 2 {
 		t.Errorf("%d revoked, %v", n, err)
 	}

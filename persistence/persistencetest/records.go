@@ -2,6 +2,7 @@ package persistencetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -22,6 +23,7 @@ func (s suite) records(t *testing.T) {
 	call := records.Call{
 		ID: "c", Owner: b.key.Owner, ThreadID: b.key.Thread, Upstream: "openai", UpstreamCallID: "rtc_1", Model: "gpt", Voice: "ash",
 		StartedAt: start, ReadyAt: new(start.Add(time.Second)), Turns: 2, Interruptions: 1, Replayed: 20,
+		Client: records.ClientPhone, Line: "desk", Caller: "+4930111", Direction: records.Inbound,
 	}
 	tool := thread.ToolCall{
 		ID: "t", MessageID: "m", CallID: "c", ToolCallID: "fc_1", Name: "bar_chart", Executor: "app", Server: "srv",
@@ -51,6 +53,25 @@ func (s suite) records(t *testing.T) {
 	if d := diff(call, live); err != nil || d != "" {
 		t.Errorf("LiveCall() = %v, differs (-want +got):\n%s", err, d)
 	}
+	for _, c := range []struct {
+		owner, line, caller string
+		since               time.Time
+		want                string
+	}{
+		{"anna", "desk", "+4930111", start, b.key.Thread}, {"anna", "desk", "+4930111", time.Now().Add(time.Hour), "not found"},
+		{"bert", "desk", "+4930111", start, "not found"}, {"anna", "desk", "+4930222", start, "not found"},
+		{"anna", "other", "+4930111", start, "not found"}, {"anna", "", "", start, "not found"},
+	} {
+		got, err := b.store.Records.LastThreadOf(ctx, c.owner, c.line, c.caller, c.since)
+		if errors.Is(err, persistence.ErrNotFound) {
+			got = "not found"
+		}
+		testkit.Equal(t, got, c.want, "the thread of %+v", c)
+	}
+	if ofLine, ofCaller, err := b.store.Records.LineCalls(ctx, "anna", "desk", "+4930111"); err != nil || ofLine+ofCaller != 0 {
+		t.Errorf("%d and %d calls of other processes, %v", ofLine, ofCaller, err)
+	}
+	wantRows(t, b.url, "SELECT caller, direction FROM call_summary", "+4930111 inbound")
 	tool.Status, tool.Output, tool.FinishedAt = thread.ToolCallDone, `{"a":1}`, new(start.Add(time.Second))
 	response.Status, response.StatusReason, response.RawUsage = "cancelled", "turn_detected", json.RawMessage(`{"total":3}`)
 	response.Upstream = "grok"

@@ -138,13 +138,13 @@ func (s suite) callSummaryView(t *testing.T) {
 	if err := b.store.Records.SaveResponse(t.Context(), b.key, answer(7)); err == nil {
 		t.Error("SaveResponse() without an id = nil")
 	}
-	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner upstream assistant summary extracted")
+	wantColumns(t, b.url, "call_summary", "thread started_at ended_at end_reason turns interruptions tokens cost_usd answer_p50_ms call_id model voice renewals owner upstream assistant summary extracted caller direction")
 	id := b.key.Thread
 	const ended = "2026-01-02T16:04:05.000999Z hangup 3 1 "
 	wantRows(t, b.url, "SELECT * FROM call_summary",
-		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300 1 gpt ash 2 anna up helper  NULL",
-		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151 2 gpt ash 0 anna up helper  NULL",
-		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL 3 gpt ash 0 anna up helper  NULL",
-		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL 4 gpt ash 0 anna up helper  NULL",
-		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7 5 gpt ash 0 bert up helper  NULL")
+		id+" 2026-01-02T15:04:54.000999Z "+ended+"46 0.3 300 1 gpt ash 2 anna up helper  NULL  ",
+		id+" 2026-01-02T15:04:55.000999Z "+ended+"30 0.2 151 2 gpt ash 0 anna up helper  NULL  ",
+		id+" 2026-01-02T15:04:56.000999Z "+ended+"1 NULL NULL 3 gpt ash 0 anna up helper  NULL  ",
+		id+" 2026-01-02T15:04:57.000999Z NULL hangup 3 1 0 NULL NULL 4 gpt ash 0 anna up helper  NULL  ",
+		other.Thread+" 2026-01-02T15:04:58.000999Z NULL hangup 3 1 15 0.1 7 5 gpt ash 0 bert up helper  NULL  ")
 }

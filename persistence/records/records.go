@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"voicebridge/persistence/internal/database"
+	"voicebridge/persistence/internal/dbtype"
 	"voicebridge/persistence/internal/pgdb"
 	"voicebridge/thread"
 )
@@ -70,6 +72,23 @@ func (s *Store) Call(ctx context.Context, owner, id string) (Call, error) {
 	}
 	row, err := s.db.Read().GetCall(ctx, id, owner)
 	return CallFromRow(row, owner), s.db.Fail("read call", err)
+}
+
+// LastThreadOf returns the owner's thread of the latest call between a line and a number, if it has changed since then;
+// database.ErrNotFound if there is none.
+func (s *Store) LastThreadOf(ctx context.Context, owner, line, caller string, since time.Time) (string, error) {
+	id, err := s.db.Read().LastThreadOfCaller(ctx, pgdb.LastThreadOfCallerParams{
+		Owner: owner, Line: line, Caller: caller, Since: dbtype.At(s.db.Stored(since)),
+	})
+	return id, s.db.Fail("read thread of caller", err)
+}
+
+// LineCalls returns how many live calls a line has in other processes, and how many of them are with a number.
+func (s *Store) LineCalls(ctx context.Context, owner, line, caller string) (ofLine, ofCaller int, err error) {
+	row, err := s.db.Read().CountLineCalls(ctx, pgdb.CountLineCallsParams{
+		Owner: owner, Line: line, Caller: caller, Instance: s.db.Instance(),
+	})
+	return int(row.OfLine), int(row.OfCaller), s.db.Fail("count calls of line", err)
 }
 
 // SaveToolCall is Store.SaveToolCall.

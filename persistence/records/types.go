@@ -32,11 +32,24 @@ type Call struct {
 	Summary         string          `json:",omitempty"`
 	Extracted       json.RawMessage `json:",omitempty"`
 	ExtractionError string          `json:",omitempty"`
+	// Client is [ClientPhone], or empty. Line is the name of the line of such a call, Caller the number of who is not the
+	// assistant, empty if it is withheld, Direction one of the constants. Later values change nothing.
+	Client    string `json:",omitempty"`
+	Line      string `json:",omitempty"`
+	Caller    string `json:",omitempty"`
+	Direction string `json:",omitempty"`
 	// CostUSD is what its models have cost, nil while no price is known. Only Store.Calls tells it.
 	CostUSD *float64 `json:"-"`
 	// Instance is the process that has the call. It is read-only.
 	Instance string `json:",omitempty"`
 }
+
+// What a [Call] by telephone has as Client, and its directions.
+const (
+	ClientPhone = "phone"
+	Inbound     = "inbound"
+	Outbound    = "outbound"
+)
 
 // Extraction says whether a text model reads a call after its end.
 type Extraction string

@@ -76,6 +76,13 @@ func (c *Conn) Succeed(before *Conn) {
 	c.output.succeed(&before.output)
 }
 
+// Use sets the format of sound both ways, as a session.update does. It must be called before Serve.
+func (c *Conn) Use(f media.Format) {
+	c.input.use(f)
+	c.output.use(f)
+	c.output.format = f
+}
+
 // Abandon takes that there will be no socket.
 func (c *Conn) Abandon() {
 	c.end(media.StateFailed)

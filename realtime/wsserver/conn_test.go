@@ -204,7 +204,7 @@ func inRoomOf(t *testing.T, p *pipe, sink func(r *room) media.Sink, test func(r 
 			TooLarge: func(size int) { r.add(fmt.Sprint("too large: ", size)) },
 			State:    func(s media.State) { r.add(s.String()) },
 		}, func() { r.mu.Lock(); defer r.mu.Unlock(); r.slow++ })
-		go func() { defer close(r.served); r.conn.serve(p) }()
+		go func() { defer close(r.served); r.conn.ServeSocket(p) }()
 		go func() {
 			defer close(r.pumped)
 			if err := r.conn.Forward(t.Context(), sink(r), &r.flow); !errors.Is(err, media.ErrClosed) {
@@ -1045,7 +1045,7 @@ func TestEnds(t *testing.T) {
 			c.Handle(media.Handlers{}, nil)
 			c.TrySend([]byte(speech))
 			_ = c.Close()
-			c.serve(p)
+			c.ServeSocket(p)
 			testkit.Equal(t, p.sent(), []string{"input_audio_buffer.speech_started"}, "sent")
 		})
 	})

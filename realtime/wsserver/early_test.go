@@ -262,7 +262,7 @@ func TestSilent(t *testing.T) {
 		c := NewSilent()
 		c.Handle(media.Handlers{Message: func(data []byte) { got = append(got, string(data)) }}, nil)
 		served := make(chan struct{})
-		go func() { defer close(served); c.serve(p) }()
+		go func() { defer close(served); c.ServeSocket(p) }()
 		said := []string{`{"type":"input_audio_buffer.append","audio":"AAA"}`, "x", `{"type":"session.update","session":{"audio":{"input":{"format":{"type":"audio/mp3"}}}}}`}
 		for _, event := range said {
 			p.in <- []byte(event)

@@ -24,10 +24,11 @@ const (
 // Abandon.
 func (c *Conn) Serve(conn *websocket.Conn) {
 	conn.SetReadLimit(-1) // see plain.Read
-	c.serve(plain{conn})
+	c.ServeSocket(plain{conn})
 }
 
-func (c *Conn) serve(s socket) {
+// ServeSocket is Serve for what is like a socket.
+func (c *Conn) ServeSocket(s Socket) {
 	served, written := make(chan struct{}), make(chan struct{})
 	c.mu.Lock()
 	c.served, c.written = served, written
@@ -55,7 +56,7 @@ func (c *Conn) serve(s socket) {
 }
 
 // read takes what the client sends until the connection ends.
-func (c *Conn) read(s socket) {
+func (c *Conn) read(s Socket) {
 	for {
 		data, tooLarge, err := s.Read(context.Background()) // ending its context would cut the connection
 		switch {
@@ -98,7 +99,7 @@ func (c *Conn) takeWithin(data []byte) {
 }
 
 // write sends what waits, until the connection has ended, or the queue and with it the call.
-func (c *Conn) write(s socket) {
+func (c *Conn) write(s Socket) {
 	for {
 		data, last := c.out.next()
 		switch {
@@ -125,7 +126,7 @@ func (c *Conn) write(s socket) {
 }
 
 // keepAlive notices a client that is gone.
-func (c *Conn) keepAlive(s socket) {
+func (c *Conn) keepAlive(s Socket) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
@@ -145,8 +146,8 @@ func (c *Conn) keepAlive(s socket) {
 	}
 }
 
-// socket is a WebSocket that carries text.
-type socket interface {
+// Socket is a WebSocket that carries text, or what is like one.
+type Socket interface {
 	// Read returns the next message, or how large it is if it is larger than MaxEvent.
 	Read(ctx context.Context) (data []byte, tooLarge int, err error)
 	Write(ctx context.Context, data []byte) error

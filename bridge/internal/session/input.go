@@ -166,6 +166,7 @@ type (
 	ServerText struct {
 		input
 		MessageID, Text string
+		Source          thread.Source // empty: typed
 		Images          []Image
 		Extra           map[string]json.RawMessage
 		Queued          string

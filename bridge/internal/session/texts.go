@@ -99,7 +99,7 @@ func (t *texts) place(id, previous string) {
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	it := t.transcript.item(itemID)
-	role, source := cmp.Or(sent.role, thread.RoleUser), thread.SourceText
+	role, source := cmp.Or(sent.role, thread.RoleUser), cmp.Or(in.Source, thread.SourceText)
 	kind := realtime.ContentInputText
 	if role != thread.RoleUser {
 		source = thread.SourceAPI

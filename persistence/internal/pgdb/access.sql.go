@@ -131,3 +131,29 @@ func (q *Queries) TrimAccessTokens(ctx context.Context, owner string, kind strin
 	_, err := q.db.Exec(ctx, trimAccessTokens, owner, kind, keep)
 	return err
 }
+
+const useAccessToken = `-- name: UseAccessToken :execrows
+UPDATE access_tokens SET kind = $1, data = '' WHERE id = $2 AND kind = $3 AND created_at > $4
+`
+
+type UseAccessTokenParams struct {
+	Used  string
+	ID    string
+	Kind  string
+	Since dbtype.Time
+}
+
+// UseAccessToken makes a token another kind, without its data, unless it is older than since. What it keeps says that it
+// was there.
+func (q *Queries) UseAccessToken(ctx context.Context, arg UseAccessTokenParams) (int64, error) {
+	result, err := q.db.Exec(ctx, useAccessToken,
+		arg.Used,
+		arg.ID,
+		arg.Kind,
+		arg.Since,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}

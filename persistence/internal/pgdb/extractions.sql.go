@@ -24,7 +24,7 @@ WHERE id = (
     LIMIT 1
     FOR UPDATE SKIP LOCKED
 )
-RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner
+RETURNING id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner, client, line, caller, direction
 `
 
 // ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read, so that no other process reads it while this
@@ -57,6 +57,10 @@ func (q *Queries) ClaimExtraction(ctx context.Context, instance string, now *dbt
 		&i.ExtractionAt,
 		&i.ExtractionError,
 		&i.AssistantOwner,
+		&i.Client,
+		&i.Line,
+		&i.Caller,
+		&i.Direction,
 	)
 	return i, err
 }

@@ -146,7 +146,7 @@ func (q *Queries) LeaveAssistantsOfCalls(ctx context.Context, owner string) erro
 }
 
 const listCallsOf = `-- name: ListCallsOf :many
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner, c.client, c.line, c.caller, c.direction FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = $1 AND t.owner = $2
 ORDER BY c.started_at, c.id
@@ -186,6 +186,10 @@ func (q *Queries) ListCallsOf(ctx context.Context, threadID string, owner string
 			&i.ExtractionAt,
 			&i.ExtractionError,
 			&i.AssistantOwner,
+			&i.Client,
+			&i.Line,
+			&i.Caller,
+			&i.Direction,
 		); err != nil {
 			return nil, err
 		}

@@ -52,6 +52,8 @@ type Querier interface {
 	// CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
 	// spares most claims their transaction.
 	CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error)
+	// CountLineCalls counts the live calls of a line, and those of a number among them, in other processes.
+	CountLineCalls(ctx context.Context, arg CountLineCallsParams) (CountLineCallsRow, error)
 	// CountOwnersTurns counts the text turns of an owner, except on one thread.
 	CountOwnersTurns(ctx context.Context, threadID string, owner string) (int64, error)
 	CountQueued(ctx context.Context, threadID string, owner string) (int64, error)
@@ -202,6 +204,9 @@ type Querier interface {
 	// LastAnswer returns the last message of the assistant in a call.
 	LastAnswer(ctx context.Context, threadID string, owner string, callID string) (Message, error)
 	LastMessage(ctx context.Context, threadID string, owner string) (int64, error)
+	// LastThreadOfCaller finds the thread of the latest call between a line and a number, if something has changed in it
+	// since then.
+	LastThreadOfCaller(ctx context.Context, arg LastThreadOfCallerParams) (string, error)
 	// LastTurn returns the text turn that runs on a thread, or ran last.
 	LastTurn(ctx context.Context, threadID string, owner string) (Turn, error)
 	// LeaveAssistantsOf brings the server's settings back to the threads of all owners that have an assistant of an owner.
@@ -325,7 +330,7 @@ type Querier interface {
 	SaveApproval(ctx context.Context, arg SaveApprovalParams) (int64, error)
 	// SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 	// the id belongs to another thread, and fail if the thread belongs to another owner
-	// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
+	// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant and caller. A new call follows all calls of its thread, whose row
 	// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
 	// estimated, until the session itself says at its end how long it was.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
@@ -379,6 +384,9 @@ type Querier interface {
 	// first. priced counts the responses whose cost is known, unpriced those that used
 	// tokens of unknown price.
 	UsageByDay(ctx context.Context, arg UsageByDayParams) ([]UsageByDayRow, error)
+	// UseAccessToken makes a token another kind, without its data, unless it is older than since. What it keeps says that it
+	// was there.
+	UseAccessToken(ctx context.Context, arg UseAccessTokenParams) (int64, error)
 }
 
 var _ Querier = (*Queries)(nil)

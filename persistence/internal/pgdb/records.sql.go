@@ -11,8 +11,39 @@ import (
 	"voicebridge/persistence/internal/dbtype"
 )
 
+const countLineCalls = `-- name: CountLineCalls :one
+SELECT count(*) AS of_line, count(CASE WHEN c.caller = $1 THEN 1 END) AS of_caller FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE t.owner = $2 AND c.line = $3 AND c.ended_at IS NULL AND c.instance <> $4
+`
+
+type CountLineCallsParams struct {
+	Caller   string
+	Owner    string
+	Line     string
+	Instance string
+}
+
+type CountLineCallsRow struct {
+	OfLine   int64
+	OfCaller int64
+}
+
+// CountLineCalls counts the live calls of a line, and those of a number among them, in other processes.
+func (q *Queries) CountLineCalls(ctx context.Context, arg CountLineCallsParams) (CountLineCallsRow, error) {
+	row := q.db.QueryRow(ctx, countLineCalls,
+		arg.Caller,
+		arg.Owner,
+		arg.Line,
+		arg.Instance,
+	)
+	var i CountLineCallsRow
+	err := row.Scan(&i.OfLine, &i.OfCaller)
+	return i, err
+}
+
 const getCall = `-- name: GetCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner, c.client, c.line, c.caller, c.direction FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.id = $1 AND t.owner = $2
 `
@@ -45,12 +76,16 @@ func (q *Queries) GetCall(ctx context.Context, iD string, owner string) (Call, e
 		&i.ExtractionAt,
 		&i.ExtractionError,
 		&i.AssistantOwner,
+		&i.Client,
+		&i.Line,
+		&i.Caller,
+		&i.Direction,
 	)
 	return i, err
 }
 
 const getLiveCall = `-- name: GetLiveCall :one
-SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner FROM calls AS c
+SELECT c.id, c.thread_id, c.upstream, c.upstream_call_id, c.model, c.voice, c.started_at, c.ready_at, c.ended_at, c.end_reason, c.turns, c.interruptions, c.replayed, c.instance, c.place, c.assistant_id, c.extracted, c.summary, c.extraction, c.extraction_attempts, c.extraction_by, c.extraction_at, c.extraction_error, c.assistant_owner, c.client, c.line, c.caller, c.direction FROM calls AS c
 JOIN threads AS t ON t.id = c.thread_id
 WHERE c.thread_id = $1 AND t.owner = $2 AND c.ended_at IS NULL
 `
@@ -83,6 +118,10 @@ func (q *Queries) GetLiveCall(ctx context.Context, threadID string, owner string
 		&i.ExtractionAt,
 		&i.ExtractionError,
 		&i.AssistantOwner,
+		&i.Client,
+		&i.Line,
+		&i.Caller,
+		&i.Direction,
 	)
 	return i, err
 }
@@ -117,6 +156,34 @@ func (q *Queries) GetToolCall(ctx context.Context, threadID string, owner string
 		&i.FinishedAt,
 	)
 	return i, err
+}
+
+const lastThreadOfCaller = `-- name: LastThreadOfCaller :one
+SELECT c.thread_id FROM calls AS c
+JOIN threads AS t ON t.id = c.thread_id
+WHERE t.owner = $1 AND c.line = $2 AND c.caller = $3 AND c.line <> '' AND t.updated_at > $4
+ORDER BY c.started_at DESC, c.id DESC LIMIT 1
+`
+
+type LastThreadOfCallerParams struct {
+	Owner  string
+	Line   string
+	Caller string
+	Since  dbtype.Time
+}
+
+// LastThreadOfCaller finds the thread of the latest call between a line and a number, if something has changed in it
+// since then.
+func (q *Queries) LastThreadOfCaller(ctx context.Context, arg LastThreadOfCallerParams) (string, error) {
+	row := q.db.QueryRow(ctx, lastThreadOfCaller,
+		arg.Owner,
+		arg.Line,
+		arg.Caller,
+		arg.Since,
+	)
+	var thread_id string
+	err := row.Scan(&thread_id)
+	return thread_id, err
 }
 
 const listWaitingToolCalls = `-- name: ListWaitingToolCalls :many
@@ -165,11 +232,13 @@ func (q *Queries) ListWaitingToolCalls(ctx context.Context, threadID string, own
 const saveCall = `-- name: SaveCall :execrows
 INSERT INTO calls (
     id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason,
-    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, place
+    turns, interruptions, replayed, instance, assistant_id, assistant_owner, extraction, client, line,
+    caller, direction, place
 ) VALUES (
     $1, (SELECT t.id FROM threads AS t WHERE t.id = $2 AND t.owner = $3),
     $4, $5, $6, $7, $8, $9, $10, $11,
-    $12, $13, $14, $15, $16, $17, $18,
+    $12, $13, $14, $15, $16, $17, $18, $19, $20,
+    $21, $22,
     (SELECT CAST(coalesce(max(c.place), 0) + 1 AS bigint) FROM calls AS c WHERE c.thread_id = $2)
 )
 ON CONFLICT (id) DO UPDATE SET
@@ -201,11 +270,15 @@ type SaveCallParams struct {
 	AssistantID    string
 	AssistantOwner string
 	Extraction     string
+	Client         string
+	Line           string
+	Caller         string
+	Direction      string
 }
 
 // SaveCall is idempotent, as are SaveToolCall and SaveResponse. They change nothing if
 // the id belongs to another thread, and fail if the thread belongs to another owner
-// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant. A new call follows all calls of its thread, whose row
+// (thread_id is NULL). A call that has ended keeps its first end, and every call its assistant and caller. A new call follows all calls of its thread, whose row
 // the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
 // estimated, until the session itself says at its end how long it was.
 func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, error) {
@@ -228,6 +301,10 @@ func (q *Queries) SaveCall(ctx context.Context, arg SaveCallParams) (int64, erro
 		arg.AssistantID,
 		arg.AssistantOwner,
 		arg.Extraction,
+		arg.Client,
+		arg.Line,
+		arg.Caller,
+		arg.Direction,
 	)
 	if err != nil {
 		return 0, err

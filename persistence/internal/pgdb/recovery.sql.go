@@ -72,7 +72,7 @@ func (q *Queries) GetOwner(ctx context.Context, id string) (string, error) {
 }
 
 const listOpenCalls = `-- name: ListOpenCalls :many
-SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner FROM calls WHERE ended_at IS NULL AND instance = $1 ORDER BY thread_id
+SELECT id, thread_id, upstream, upstream_call_id, model, voice, started_at, ready_at, ended_at, end_reason, turns, interruptions, replayed, instance, place, assistant_id, extracted, summary, extraction, extraction_attempts, extraction_by, extraction_at, extraction_error, assistant_owner, client, line, caller, direction FROM calls WHERE ended_at IS NULL AND instance = $1 ORDER BY thread_id
 `
 
 func (q *Queries) ListOpenCalls(ctx context.Context, instance string) ([]Call, error) {
@@ -109,6 +109,10 @@ func (q *Queries) ListOpenCalls(ctx context.Context, instance string) ([]Call, e
 			&i.ExtractionAt,
 			&i.ExtractionError,
 			&i.AssistantOwner,
+			&i.Client,
+			&i.Line,
+			&i.Caller,
+			&i.Direction,
 		); err != nil {
 			return nil, err
 		}

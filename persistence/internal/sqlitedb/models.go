@@ -53,6 +53,10 @@ type Call struct {
 	ExtractionAt       *dbtype.Time
 	ExtractionError    string
 	AssistantOwner     string
+	Client             string
+	Line               string
+	Caller             string
+	Direction          string
 }
 
 type Draft struct {

@@ -12,6 +12,7 @@ import (
 	"voicebridge/chat/queue"
 	"voicebridge/cmd/voicebridge/internal/telemetry"
 	"voicebridge/persistence"
+	"voicebridge/phone"
 	"voicebridge/realtime/rtc"
 	"voicebridge/toolkit"
 	"voicebridge/toolkit/code"
@@ -27,6 +28,8 @@ type Config struct {
 	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080" format:"address"`
 
+	// The address by which the world reaches this server, https://host, which carriers of telephone calls sign: docs/phone.md.
+	PublicURL string `yaml:"public_url" format:"url"`
 	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them
 	// can pass on requests about its calls and answers. Empty: the address that it listens on; if that is every address,
 	// the one by which this machine reaches the database, or else its first private one.
@@ -79,6 +82,9 @@ type Config struct {
 	Tools         Tools         `yaml:"tools"`
 	Conversations Conversations `yaml:"conversations"`
 	Hooks         Hooks         `yaml:"hooks"`
+
+	// Calls by telephone; docs/phone.md.
+	Phone phone.Settings `yaml:"phone"`
 
 	Text Text `yaml:"text"`
 	// Where Anthropic's API is. Empty: the vendor's address.

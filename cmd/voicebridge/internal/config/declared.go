@@ -23,7 +23,7 @@ import (
 //	default  as in the environment; without it the zero value
 //	env      variables with names that are not derived from the key
 //
-// A list may have groups as its entries. What concerns more than one setting is code, in validate.go.
+// A list, or an object with any names, may have groups as its entries. What concerns more than one setting is code, in validate.go.
 
 // rules are how settings are written.
 func rules() *schema.Rules {
@@ -36,7 +36,8 @@ func rules() *schema.Rules {
 
 // Setting is a setting, or a group of settings.
 type Setting struct {
-	// Key is its path in the file. In the settings of a list's entries the list has the index 0.
+	// Key is its path in the file. In the settings of a list's entries the list has the index 0, in those of an object
+	// with any names the index NAME.
 	Key string
 	// Field declares it, in the struct Group.
 	Field reflect.StructField
@@ -52,8 +53,11 @@ func settingsIn(path string, group reflect.Type) (out []Setting) {
 	for name, f := range rules().Fields(group) {
 		key, inner := schema.Join(path, name), f.Type
 		out = append(out, Setting{key, f, schema.Declarer(group, f)})
-		if inner.Kind() == reflect.Slice {
+		switch inner.Kind() {
+		case reflect.Slice:
 			key, inner = key+"[0]", inner.Elem()
+		case reflect.Map:
+			key, inner = key+"[NAME]", inner.Elem()
 		}
 		if IsGroup(inner) {
 			out = append(out, settingsIn(key, inner)...)
@@ -120,7 +124,7 @@ func parse(t reflect.Type, text string) (any, error) {
 		return out, nil
 	case t.Kind() == reflect.Slice:
 		return parseJSON[[]any](text, "a list, written as JSON")
-	case t.Kind() == reflect.Struct:
+	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return parseJSON[map[string]any](text, "a group of settings, written as JSON")
 	case t.Kind() == reflect.Bool && (text == "true" || text == "false"):
 		return text == "true", nil

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -169,4 +170,13 @@ func (c *Config) checkWeb(w *checks) {
 	case web.Provider == webtools.ProviderBrave && !c.Secrets.BraveKey.IsSet():
 		w.wrong(key+"search", "brave needs BRAVE_API_KEY")
 	}
+}
+
+// Origins are the pages that may use the API, the one at public_url included: by its name carriers come, too.
+func (c *Config) Origins() []string {
+	u, err := url.Parse(c.PublicURL)
+	if err != nil || u.Host == "" {
+		return c.AllowedOrigins
+	}
+	return append(slices.Clone(c.AllowedOrigins), u.Scheme+"://"+u.Host)
 }

@@ -59,6 +59,7 @@ func Load(src Sources) (Config, error) {
 	l.nameCascade()
 	l.readAssistants(src.Environ)
 	l.readHooks(src.Environ)
+	l.readLines(src.Environ)
 	l.problems = append(l.problems, l.cfg.validate(src.Offline)...)
 	if len(l.problems) > 0 {
 		return Config{}, &Error{l.problems}
@@ -369,6 +370,21 @@ func (l *loader) readHooks(environ []string) {
 	}
 }
 
+// readLines reads the variables that lines name.
+func (l *loader) readLines(environ []string) {
+	for name, line := range l.cfg.Phone.Lines {
+		value, err := secretIn(environ, line.SecretEnv)
+		if err == nil && value == "" && line.SecretEnv != "" { // else it was reported by its tag
+			err = fmt.Errorf("%s is not set", line.SecretEnv)
+		}
+		if err = cmp.Or(err, checkKey(value)); err != nil {
+			l.note(fmt.Errorf("%s: %w", named("phone.lines."+name+".secret_env"), err))
+		}
+		line.Name, line.Secret = name, access.NewSecret(value)
+		l.cfg.Phone.Lines[name] = line
+	}
+}
+
 // webhookSecret reads the variable that holds a secret in the form of Standard Webhooks.
 func webhookSecret(environ []string, name string) (webhook.Secret, error) {
 	value, err := secretIn(environ, name)
@@ -575,6 +591,9 @@ var secretKey = regexp.MustCompile(
 // ofAssistant matches the keys in an assistant under which its owner may write anything.
 var ofAssistant = regexp.MustCompile(`^assistants\[\d+\](\.http_tools\[\d+\])?\.(variables|extract|parameters)$`)
 
+// ofLine matches the path of a line's settings.
+var ofLine = regexp.MustCompile(`^phone\.lines\.[^.]+\.`)
+
 // entry matches the index of a list's entry.
 var entry = regexp.MustCompile(`\[\d+\]`)
 
@@ -601,7 +620,7 @@ func (l *loader) refuseSecrets(path string, value any) {
 			return
 		}
 	}
-	key := entry.ReplaceAllString(path, "[0]")
+	key := ofLine.ReplaceAllString(entry.ReplaceAllString(path, "[0]"), "phone.lines[NAME].")
 	declared := slices.ContainsFunc(settings(), func(s Setting) bool { return s.Key == key })
 	if !declared && secretKey.MatchString(path) {
 		l.refuseSecret(path)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,6 +35,7 @@ func (c *Config) validate(offline bool) []error {
 	c.checkUpstream(&w)
 	c.checkUpstreams(&w)
 	c.checkHooks(&w)
+	c.checkPhone(&w)
 	c.checkServing(&w)
 	c.checkCalls(&w)
 	c.checkText(&w)
@@ -62,6 +64,17 @@ func (c *Config) checkDatabase(w *checks) {
 		w.wrong("database_url", "the path of the SQLite file is missing")
 	case isSQLite && strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"): // which would be the name of a host
 		w.wrong("database_url", "it must be sqlite:PATH, without // before the path")
+	}
+}
+
+func (c *Config) checkPhone(w *checks) {
+	if len(c.Phone.Lines) > 0 && !strings.HasPrefix(c.PublicURL, "https://") {
+		w.wrong("public_url", "phone.lines need it, of the form https://host")
+	}
+	for name, line := range c.Phone.Lines {
+		if key, err := base64.StdEncoding.DecodeString(line.PublicKey); line.Carrier == "telnyx" && (err != nil || len(key) != 32) {
+			w.wrong("phone.lines."+name+".public_key", "it must be Telnyx' public key, 32 bytes in base64")
+		}
 	}
 }
 

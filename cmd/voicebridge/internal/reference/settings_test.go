@@ -118,11 +118,11 @@ names a file that holds the secret, as Docker and systemd provide them.
 	}
 	rows("", false)
 	for _, s := range all {
-		list := s.Field.Type.Kind() == reflect.Slice && config.IsGroup(s.Field.Type.Elem())
+		index, many := map[reflect.Kind]string{reflect.Slice: "[0]", reflect.Map: "[NAME]"}[s.Field.Type.Kind()]
 		switch {
-		case list:
+		case many && config.IsGroup(s.Field.Type.Elem()):
 			fmt.Fprintf(&b, "\n## An entry of `%s`\n\n%s\n", s.Key, cell(x.of(s.Field.Type.Elem()).doc))
-			rows(s.Key+"[0]", true)
+			rows(s.Key+index, true)
 		case config.IsGroup(s.Field.Type):
 			fmt.Fprintf(&b, "\n## `%s`\n\n%s\n", s.Key, cell(x.setting(s)))
 			rows(s.Key, strings.Contains(s.Key, "["))

@@ -1,0 +1,310 @@
+package phone
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"voicebridge/internal/testkit"
+)
+
+// secret is a line's.
+type secret string
+
+func (s secret) Reveal() string { return string(s) }
+
+// request makes a request of a webhook.
+func request(t *testing.T, method, address, body string, header ...string) *Request {
+	t.Helper()
+	u, err := url.Parse(address)
+	must(t, err)
+	r := &Request{Method: method, URL: u, Header: http.Header{}, Body: []byte(body)}
+	if !strings.HasPrefix(body, "{") {
+		r.Form, err = url.ParseQuery(body)
+		must(t, err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	return r
+}
+
+// TestTwilioSignature has the example of twilio.com/docs/usage/security, and what is near to it.
+func TestTwilioSignature(t *testing.T) {
+	t.Parallel()
+	const (
+		address = "https://mycompany.com/myapp.php?foo=1&bar=2"
+		body    = "CallSid=CA1234567890ABCDE&Caller=%2B14158675310&Digits=1234&From=%2B14158675310&To=%2B18005551212"
+		theirs  = "RSOYDt4T1cUTdK1PDd93/VVr8B8="
+	)
+	sign := func(text string) string {
+		mac := hmac.New(sha1.New, []byte("12345"))
+		mac.Write([]byte(text))
+		return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	l := &Line{Secret: secret("12345")}
+	for name, c := range map[string]struct {
+		method, address, body, signature string
+		ok                               bool
+	}{
+		"Twilio's example":         {"POST", address, body, sign("https://mycompany.com/myapp.php?foo=1&bar=2CallSidCA1234567890ABCDECaller+14158675310Digits1234From+14158675310To+18005551212"), true},
+		"Twilio's own signature":   {"POST", "https://mycompany.com/myapp.php?foo=1&bar=2", "CallSid=CA1234567890ABCDE&Caller=%2B14158675309&Digits=1234&From=%2B14158675309&To=%2B18005551212", theirs, true},
+		"with the port":            {"POST", "https://a.example/x", "", sign("https://a.example:443/x"), true},
+		"without the port":         {"POST", "https://a.example:443/x", "", sign("https://a.example/x"), true},
+		"another port":             {"POST", "https://a.example:8443/x", "", sign("https://a.example/x"), false},
+		"GET":                      {"GET", address, "", sign(address), true},
+		"a parameter twice":        {"POST", "https://a.example/x", "b=2&a=1&a=1&a=0", sign("https://a.example/xa0a1b2"), true},
+		"unsigned":                 {"POST", address, body, "", false},
+		"another address":          {"POST", "https://other.example/myapp.php?foo=1&bar=2", body, theirs, false},
+		"http":                     {"POST", "http://mycompany.com/myapp.php?foo=1&bar=2", body, theirs, false},
+		"without the query":        {"POST", "https://mycompany.com/myapp.php", body, theirs, false},
+		"another parameter":        {"POST", address, body + "&x=1", theirs, false},
+		"another value":            {"POST", address, strings.Replace(body, "1234", "1235", 1), theirs, false},
+		"a signature cut short":    {"POST", address, body, theirs[:20], false},
+		"two signatures":           {"POST", address, body, theirs + "," + theirs, false},
+		"parameters in the query":  {"GET", address + "&" + body, "", theirs, false},
+		"names and values blurred": {"POST", "https://a.example/x", "ab=c", sign("https://a.example/xab" + "c"), true},
+	} {
+		r := request(t, c.method, c.address, c.body, "X-Twilio-Signature", c.signature)
+		if err := (twilio{}).Verify(l, r, time.Now()); (err == nil) != c.ok || err != nil && !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTelnyxSignature(t *testing.T) {
+	t.Parallel()
+	public, private, err := ed25519.GenerateKey(nil)
+	must(t, err)
+	now := time.Unix(1_800_000_000, 0)
+	const body = `{"data":{"event_type":"call.initiated"}}`
+	sign := func(at int64, body string) []string {
+		text := fmt.Sprint(at, "|", body)
+		return []string{"Telnyx-Timestamp", fmt.Sprint(at), "Telnyx-Signature-Ed25519", base64.StdEncoding.EncodeToString(ed25519.Sign(private, []byte(text)))}
+	}
+	l := &Line{PublicKey: base64.StdEncoding.EncodeToString(public)}
+	at := now.Unix()
+	for name, c := range map[string]struct {
+		line   *Line
+		body   string
+		header []string
+		ok     bool
+	}{
+		"signed":             {l, body, sign(at, body), true},
+		"four minutes ago":   {l, body, sign(at-240, body), true},
+		"six minutes ago":    {l, body, sign(at-360, body), false},
+		"in six minutes":     {l, body, sign(at+360, body), false},
+		"unsigned":           {l, body, nil, false},
+		"another body":       {l, body + " ", sign(at, body), false},
+		"another time":       {l, body, append(sign(at, body), "Telnyx-Timestamp", fmt.Sprint(at+1)), false},
+		"a time with a sign": {l, body, append(sign(at, body), "Telnyx-Timestamp", fmt.Sprint("+", at)), false},
+		"no signature":       {l, body, sign(at, body)[:2], false},
+		"a line without key": {&Line{}, body, sign(at, body), false},
+		"a bad key":          {&Line{PublicKey: "AAAA"}, body, sign(at, body), false},
+	} {
+		if err := (telnyx{}).Verify(c.line, request(t, "POST", "https://a.example/x", c.body, c.header...), now); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPlivoSignature has signatures made by plivo-go's ComputeSignatureV3.
+func TestPlivoSignature(t *testing.T) {
+	t.Parallel()
+	l := &Line{Secret: secret("token")}
+	sign := func(text string) string {
+		return base64.StdEncoding.EncodeToString(hmac256("token", text))
+	}
+	for name, c := range map[string]struct {
+		method, address, body, signature string
+		ok                               bool
+	}{
+		"POST":                  {"POST", "https://a.example/x", "To=2&From=1", sign("https://a.example/x?From1To2.n"), true},
+		"with a query":          {"POST", "https://a.example/x?b=2&a=1", "To=2&From=1", sign("https://a.example/x?a=1&b=2.From1To2.n"), true},
+		"with a query only":     {"POST", "https://a.example/x?b=2&a=1", "", sign("https://a.example/x?a=1&b=2.n"), true},
+		"GET":                   {"GET", "https://a.example/x?To=2&From=1", "", sign("https://a.example/x?From=1&To=2.n"), true},
+		"nothing":               {"GET", "https://a.example/x", "", sign("https://a.example/x.n"), true},
+		"one of several":        {"POST", "https://a.example/x", "To=2", "abc, " + sign("https://a.example/x?To2.n"), true},
+		"unsigned":              {"POST", "https://a.example/x", "To=2", "", false},
+		"another nonce":         {"POST", "https://a.example/x", "To=2", sign("https://a.example/x?To2.m"), false},
+		"another address":       {"POST", "https://b.example/x", "To=2", sign("https://a.example/x?To2.n"), false},
+		"the query in the body": {"POST", "https://a.example/x", "To=2", sign("https://a.example/x?To=2.n"), false},
+	} {
+		r := request(t, c.method, c.address, c.body, "X-Plivo-Signature-V3", c.signature, "X-Plivo-Signature-V3-Nonce", "n")
+		if err := (plivo{}).Verify(l, r, time.Now()); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"+493012345678": "+493012345678", "493012345678": "+493012345678", "": "", "anonymous": "", "Restricted": "",
+		"+266696687": "", "266696687": "", "+0123456789": "", "+1": "", "+12345678901234567": "", "sip:a@b": "",
+		"+4930<b>": "", "+49 30 123": "", "+4930123456\n": "", "٠١٢٣٤٥٦٧٨": "",
+	} {
+		testkit.Equal(t, Number(text), want, "%q", text)
+	}
+}
+
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		carrier Carrier
+		body    string
+		want    string
+	}{
+		"Twilio rings":       {twilio{}, "CallSid=CA1&From=%2B1&To=%2B2&CallStatus=ringing&Direction=inbound", "{true false false CA1 +1 +2} <nil>"},
+		"Twilio's end":       {twilio{}, "CallSid=CA1&CallStatus=completed", "{false true false CA1  } <nil>"},
+		"Twilio's other way": {twilio{}, "CallSid=CA1&CallStatus=ringing&Direction=outbound-api", "{false false false CA1  } <nil>"},
+		"Twilio without id":  {twilio{}, "From=%2B1&CallStatus=ringing", "refused"},
+		"an id with markup":  {twilio{}, "CallSid=CA%22%3E&CallStatus=ringing", "refused"},
+		"Telnyx rings":       {telnyx{}, `{"data":{"event_type":"call.initiated","payload":{"call_control_id":"v3:x","from":"+1","to":"+2","direction":"incoming"}}}`, "{true false true v3:x +1 +2} <nil>"},
+		"Telnyx' other way":  {telnyx{}, `{"data":{"event_type":"call.initiated","payload":{"call_control_id":"v3:x","direction":"outgoing"}}}`, "{false false true v3:x  } <nil>"},
+		"Telnyx' end":        {telnyx{}, `{"data":{"event_type":"call.hangup","payload":{"call_control_id":"v3:x"}}}`, "{false true true v3:x  } <nil>"},
+		"Telnyx not JSON":    {telnyx{}, `{"data"`, "refused"},
+		"Plivo rings":        {plivo{}, "CallUUID=u-1&From=1&To=2&CallStatus=ringing&Direction=inbound&Event=StartApp", "{true false false u-1 1 2} <nil>"},
+		"Plivo's end":        {plivo{}, "CallUUID=u-1&CallStatus=completed&Event=Hangup", "{false true false u-1  } <nil>"},
+	} {
+		n, err := c.carrier.Notice(request(t, "POST", "https://a.example/x", c.body))
+		got := fmt.Sprint(n, " ", err)
+		if errors.Is(err, ErrRefused) {
+			got = "refused"
+		}
+		testkit.Equal(t, got, c.want, "%s", name)
+	}
+}
+
+// start is a start of each carrier.
+var start = map[string]string{
+	"twilio": `{"event":"start","sequenceNumber":"1","streamSid":"MZ1","start":{"streamSid":"MZ1","accountSid":"AC1","callSid":"CA1","tracks":["inbound"],"customParameters":{},"mediaFormat":{"encoding":"audio/x-mulaw","sampleRate":8000,"channels":1}}}`,
+	"telnyx": `{"event":"start","sequence_number":"1","stream_id":"MZ1","start":{"call_control_id":"CA1","from":"+1","to":"+2","media_format":{"encoding":"PCMU","sample_rate":8000,"channels":1}}}`,
+	"plivo":  `{"event":"start","sequenceNumber":0,"start":{"callId":"CA1","streamId":"MZ1","accountId":"1","tracks":["inbound"],"mediaFormat":{"encoding":"audio/x-mulaw","sampleRate":8000}},"extra_headers":"{}"}`,
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ carrier, message, want string }{
+		"connected":             {"twilio", `{"event":"connected","protocol":"Call","version":"1.0.0"}`, "0 call= stream= name= chunk=0 at=0s sound="},
+		"Twilio's start":        {"twilio", start["twilio"], "1 call=CA1 stream=MZ1 name= chunk=0 at=0s sound="},
+		"Telnyx' start":         {"telnyx", start["telnyx"], "1 call=CA1 stream=MZ1 name= chunk=0 at=0s sound="},
+		"Plivo's start":         {"plivo", start["plivo"], "1 call=CA1 stream=MZ1 name= chunk=0 at=0s sound="},
+		"Twilio's sound":        {"twilio", `{"event":"media","sequenceNumber":"3","streamSid":"MZ1","media":{"track":"inbound","chunk":"1","timestamp":"5","payload":"AQI="}}`, "2 call= stream= name= chunk=-1 at=5ms sound=\x01\x02"},
+		"Telnyx' sound":         {"telnyx", `{"event":"media","sequence_number":"3","stream_id":"MZ1","media":{"track":"inbound","chunk":"2","timestamp":"5","payload":"AQI="}}`, "2 call= stream= name= chunk=2 at=5ms sound=\x01\x02"},
+		"Plivo's sound":         {"plivo", `{"event":"media","media":{"track":"inbound","chunk":7,"timestamp":"1700000000000","payload":"AQI="}}`, "2 call= stream= name= chunk=-1 at=472222h13m20s sound=\x01\x02"},
+		"the other side":        {"twilio", `{"event":"media","media":{"track":"outbound","chunk":"1","timestamp":"5","payload":"AQI="}}`, "0 call= stream= name= chunk=0 at=0s sound="},
+		"sound without a time":  {"twilio", `{"event":"media","media":{"payload":"AQI="}}`, "2 call= stream= name= chunk=-1 at=-1ms sound=\x01\x02"},
+		"a key":                 {"twilio", `{"event":"dtmf","streamSid":"MZ1","sequenceNumber":"5","dtmf":{"track":"inbound_track","digit":"1"}}`, "3 call= stream= name=1 chunk=0 at=0s sound="},
+		"no key":                {"twilio", `{"event":"dtmf","dtmf":{"digit":"12"}}`, "0 call= stream= name= chunk=0 at=0s sound="},
+		"a mark":                {"twilio", `{"event":"mark","sequenceNumber":"4","streamSid":"MZ1","mark":{"name":"m1"}}`, "4 call= stream= name=m1 chunk=0 at=0s sound="},
+		"Plivo's mark":          {"plivo", `{"event":"playedStream","streamId":"MZ1","name":"m1"}`, "4 call= stream= name=m1 chunk=0 at=0s sound="},
+		"the end":               {"twilio", `{"event":"stop","sequenceNumber":"","streamSid":"MZ1","stop":{"accountSid":"AC1","callSid":"CA1"}}`, "5 call= stream= name= chunk=0 at=0s sound="},
+		"an error of Telnyx":    {"telnyx", `{"event":"error","payload":{"code":100003}}`, "0 call= stream= name= chunk=0 at=0s sound="},
+		"no JSON":               {"twilio", `hello`, "refused"},
+		"a list":                {"twilio", `[1]`, "refused"},
+		"no base64":             {"twilio", `{"event":"media","media":{"payload":"%%%"}}`, "refused"},
+		"a start of nothing":    {"twilio", `{"event":"start"}`, "refused"},
+		"linear sound":          {"twilio", strings.Replace(start["twilio"], "audio/x-mulaw", "audio/x-l16", 1), "refused"},
+		"16 kHz":                {"twilio", strings.Replace(start["twilio"], "8000", "16000", 1), "refused"},
+		"two channels":          {"twilio", strings.Replace(start["twilio"], `"channels":1`, `"channels":2`, 1), "refused"},
+		"a stream with markup":  {"twilio", strings.ReplaceAll(start["twilio"], "MZ1", `MZ<1>`), "refused"},
+		"a start without sound": {"telnyx", `{"event":"start","stream_id":"MZ1","start":{"call_control_id":"CA1"}}`, "refused"},
+	} {
+		m, err := Carriers[c.carrier].Read([]byte(c.message))
+		got := fmt.Sprintf("%d call=%s stream=%s name=%s chunk=%d at=%s sound=%s", m.Kind, m.Call, m.Stream, m.Name, m.Chunk, m.At, m.Sound)
+		if errors.Is(err, ErrRefused) {
+			got = "refused"
+		}
+		testkit.Equal(t, got, c.want, "%s", name)
+	}
+}
+
+// FuzzRead has each carrier read anything.
+func FuzzRead(f *testing.F) {
+	for _, s := range start {
+		f.Add([]byte(s))
+	}
+	f.Add([]byte(`{"event":"media","media":{"chunk":-1,"timestamp":"1e99","payload":"AQI="}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		in := input{format: ulaw}
+		for name, c := range Carriers {
+			m, err := c.Read(data)
+			if err != nil {
+				continue
+			}
+			if m.Kind == Start && (m.Call == "" || m.Stream == "" || m.Format.Rate != 8000) {
+				t.Errorf("%s: start %+v", name, m)
+			}
+			if heard := in.take(m, time.Unix(1, 0)); len(heard) > len(m.Sound)+81_000 {
+				t.Errorf("%s: %d bytes made of %d", name, len(heard), len(m.Sound))
+			}
+		}
+	})
+}
+
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"twilio": `{"event":"media","streamSid":"MZ1","media":{"payload":"AQI="}} {"event":"mark","streamSid":"MZ1","mark":{"name":"m1"}} {"event":"clear","streamSid":"MZ1"}`,
+		"telnyx": `{"event":"media","media":{"payload":"AQI="}} {"event":"mark","mark":{"name":"m1"}} {"event":"clear"}`,
+		"plivo":  `{"event":"playAudio","streamId":"MZ1","media":{"contentType":"audio/x-mulaw","sampleRate":8000,"payload":"AQI="}} {"event":"checkpoint","streamId":"MZ1","name":"m1"} {"event":"clearAudio","streamId":"MZ1"}`,
+	} {
+		c := Carriers[name]
+		got := []string{c.Write("MZ1", Message{Kind: Audio, Sound: []byte{1, 2}}), c.Write("MZ1", Message{Kind: Mark, Name: "m1"}), c.Write("MZ1", Message{Kind: Clear})}
+		testkit.Equal(t, strings.Join(got, " "), want, "%s", name)
+	}
+}
+
+// TestREST has the carriers' APIs asked: what they get, and that a call that has ended is no error.
+func TestREST(t *testing.T) {
+	t.Parallel()
+	var asked string
+	status := http.StatusOK
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body strings.Builder
+		_ = r.Write(&body)
+		_, text, _ := strings.Cut(body.String(), "\r\n\r\n")
+		asked = fmt.Sprint(r.Method, " ", r.URL.EscapedPath(), " ", r.Header.Get("Authorization")[:6], " ", text)
+		w.WriteHeader(status)
+	}))
+	defer api.Close()
+	l := &Line{Account: "AC1", Secret: secret("s"), APIURL: api.URL}
+	for _, c := range []struct {
+		do   func(Carrier) error
+		name string
+		want string
+	}{
+		{func(c Carrier) error { return c.HangUp(t.Context(), l, "CA1") }, "twilio", "POST /2010-04-01/Accounts/AC1/Calls/CA1.json Basic  Status=completed"},
+		{func(c Carrier) error { return c.HangUp(t.Context(), l, "CA1") }, "plivo", "DELETE /v1/Account/AC1/Call/CA1/ Basic  "},
+		{func(c Carrier) error { return c.HangUp(t.Context(), l, "v3:a/b") }, "telnyx", `POST /v2/calls/v3:a%2Fb/actions/hangup Bearer {"command_id":"hangup v3:a/b"}`},
+		{func(c Carrier) error { _, err := c.Refuse(t.Context(), l, "v3"); return err }, "telnyx", `POST /v2/calls/v3/actions/reject Bearer {"cause":"USER_BUSY","command_id":"reject v3"}`},
+		{func(c Carrier) error { _, err := c.Connect(t.Context(), l, "v3", "wss://a"); return err }, "telnyx", `POST /v2/calls/v3/actions/answer Bearer ` +
+			`{"command_id":"answer v3","send_silence_when_idle":true,"stream_bidirectional_codec":"PCMU","stream_bidirectional_mode":"rtp","stream_bidirectional_target_legs":"self","stream_track":"inbound_track","stream_url":"wss://a"}`},
+	} {
+		for _, status = range []int{200, 404, 422} {
+			must(t, c.do(Carriers[c.name]))
+			testkit.Equal(t, asked, c.want, "%s", c.name)
+		}
+		status = http.StatusUnauthorized
+		if err := c.do(Carriers[c.name]); err == nil {
+			t.Errorf("%s: a refusal is none", c.name)
+		}
+	}
+}
+
+func hmac256(key, text string) []byte {
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(text))
+	return mac.Sum(nil)
+}

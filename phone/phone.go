@@ -1,0 +1,305 @@
+// Package phone takes calls of the telephone network. A [Carrier] is a company that has the numbers: its webhook tells
+// of a call, and its socket carries the sound, which a [Stream] makes that of a client of the Realtime API. Facts about
+// carriers are in docs/phone.md.
+//
+//	carrier ─▶ Read ─▶ input (order, gaps) ─▶ input_audio_buffer.append ─▶ call
+//	carrier ◀─ Write ◀─ player (pace, marks) ◀─ response.output_audio.delta ◀─ call
+package phone
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"voicebridge/realtime/media"
+	"voicebridge/realtime/pcm"
+)
+
+// Settings are the numbers that are answered.
+type Settings struct {
+	// Telephone numbers by names of a-z, 0-9 and -: the webhook of one is {public_url}/phone/{carrier}/{name}. Entries
+	// look like this:
+	//
+	//	support: {carrier: twilio, number: "+493012345678", owner: alice, assistant: desk, secret_env: TWILIO_AUTH_TOKEN}
+	Lines map[string]Line `yaml:"lines" format:"name"`
+	// A call goes on with the thread of the caller's last call if that has changed within so many days; 0: each call has
+	// a new thread.
+	ThreadDays time.Duration `yaml:"thread_days" default:"30" min:"0" max:"36500"`
+}
+
+// Line is a telephone number, and who answers it.
+type Line struct {
+	// Who has the number.
+	Carrier string `yaml:"carrier" min:"1" enum:"twilio,telnyx,plivo"`
+	// The number, such as +493012345678.
+	Number string `yaml:"number" format:"number"`
+	// Whose threads its calls are.
+	Owner string `yaml:"owner" min:"1" max:"128"`
+	// The assistant that answers: one of the owner's, or one that is shared. Empty: the server's settings.
+	Assistant string `yaml:"assistant" max:"64"`
+	// The variable with the carrier's secret: Twilio's and Plivo's auth token, Telnyx' API key.
+	SecretEnv string `yaml:"secret_env" min:"1" format:"variable"`
+	// Twilio's account SID, Plivo's auth id, Telnyx' connection id.
+	Account string `yaml:"account" max:"128"`
+	// Telnyx' public key in base64, which checks its signatures.
+	PublicKey string `yaml:"public_key" max:"128"`
+	// The carrier's API, where it is not at its usual address.
+	APIURL string `yaml:"api_url" format:"url"`
+	// Calls at a time, and of them those of one caller.
+	MaxCalls          int `yaml:"max_calls" default:"10" min:"1" max:"10000"`
+	MaxCallsPerCaller int `yaml:"max_calls_per_caller" default:"2" min:"1" max:"10000"`
+
+	// Name is its key in Settings.Lines, Secret what the variable holds.
+	Name   string                       `yaml:"-"`
+	Secret interface{ Reveal() string } `yaml:"-"`
+}
+
+// Carrier is a telephone company, or what speaks as one does. All but its requests are functions of their arguments.
+type Carrier interface {
+	// Verify returns an error unless the carrier has signed a request of its webhook, by the line's key.
+	Verify(l *Line, r *Request, now time.Time) error
+	// Notice reads a signed request.
+	Notice(r *Request) (Notice, error)
+	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both return
+	// what to answer to the notice of the call.
+	Connect(ctx context.Context, l *Line, call, address string) (Reply, error)
+	Refuse(ctx context.Context, l *Line, call string) (Reply, error)
+	// HangUp ends a call, also one that has ended.
+	HangUp(ctx context.Context, l *Line, call string) error
+	// Read reads a message of a stream; one that says nothing has no kind. Write writes one.
+	Read(data []byte) (Message, error)
+	Write(stream string, m Message) string
+}
+
+// Carriers are all of them, by their names.
+var Carriers = map[string]Carrier{"twilio": twilio{}, "telnyx": telnyx{}, "plivo": plivo{}}
+
+// Request is a request of a carrier's webhook.
+type Request struct {
+	Method string
+	// URL is the public address that the carrier has called, with its query.
+	URL    *url.URL
+	Header http.Header
+	Body   []byte
+	// Form is the form in the body.
+	Form url.Values
+}
+
+// Get returns a parameter in the form or the query.
+func (r *Request) Get(name string) string {
+	if v := r.Form.Get(name); v != "" {
+		return v
+	}
+	return r.URL.Query().Get(name)
+}
+
+// Notice is what a webhook tells.
+type Notice struct {
+	// Ringing means that a call comes in, Ended that one is over; others are of no interest. Once means that the answer
+	// tells the carrier nothing, so that it needs no second one.
+	Ringing, Ended, Once bool
+	// Call is the carrier's id; From and To are numbers as the carrier writes them.
+	Call, From, To string
+}
+
+// Reply is what a webhook is answered with.
+type Reply struct{ Type, Body string }
+
+func xml(body string) Reply {
+	return Reply{"text/xml", `<?xml version="1.0" encoding="UTF-8"?><Response>` + body + `</Response>`}
+}
+
+// Kind is what a [Message] of a stream is.
+type Kind int
+
+// The kinds of messages: what a carrier sends, what it gets, or both.
+const (
+	None  Kind = iota
+	Start      // the stream begins
+	Audio      // sound
+	Key        // the caller has pressed a key
+	Mark       // all sound before the mark was played
+	Stop       // the call is over
+	Clear      // drop what was not played
+)
+
+// Message is a message of a stream.
+type Message struct {
+	Kind Kind
+	// Call and Stream are the carrier's ids, Format that of the sound, with Start.
+	Call, Stream string
+	Format       media.Format
+	// Chunk is the place of the sound in the stream, -1 if it comes in order, At its time, negative if it has none.
+	Chunk int64
+	At    time.Duration
+	Sound []byte
+	// Name is the key, or the name of a mark.
+	Name string
+}
+
+// ErrRefused is the error of what a carrier has not signed, or of a message that it cannot have sent.
+var ErrRefused = errors.New("not from the carrier")
+
+// number matches the numbers of E.164, section 6.2.
+var number = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`)
+
+// withheld are numbers that stand for none: the letters of ANONYMOUS on a keypad, and others.
+var withheld = map[string]bool{"+266696687": true, "+8656696": true, "+7378742833": true}
+
+// Number returns a number as E.164 has it, empty if it is none or withheld.
+func Number(text string) string {
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		text = "+" + text // as Plivo writes it
+	}
+	if !number.MatchString(text) || withheld[text] {
+		return ""
+	}
+	return text
+}
+
+// frame is a message in the form that Twilio has made common.
+type frame struct {
+	Event string
+	Start *struct {
+		CallSid, StreamSid, CallID, StreamID string
+		CallControlID                        string `json:"call_control_id"`
+		MediaFormat                          format
+		Format                               format `json:"media_format"`
+	}
+	StreamID string `json:"stream_id"`
+	Media    struct {
+		Track, Payload   string
+		Chunk, Timestamp json.Number
+	}
+	DTMF struct{ Digit string }
+	Mark struct{ Name string }
+	Name string
+}
+
+type format struct {
+	Encoding   string
+	SampleRate json.Number
+	Rate       json.Number `json:"sample_rate"`
+	Channels   json.Number
+}
+
+var encodings = map[string]pcm.Encoding{
+	"audio/x-mulaw": pcm.ULaw, "PCMU": pcm.ULaw, "audio/x-alaw": pcm.ALaw, "PCMA": pcm.ALaw,
+}
+
+// id matches the ids of carriers.
+var id = regexp.MustCompile(`^[A-Za-z0-9:_.=+/-]{1,256}$`)
+
+// read reads a message of the common form. kinds are those of the carrier's events, which come in order unless it
+// promises none.
+func read(data []byte, kinds map[string]Kind, ordered bool) (m Message, err error) {
+	var f frame
+	if err := json.Unmarshal(data, &f); err != nil {
+		return m, fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	m.Kind = kinds[f.Event]
+	switch m.Kind {
+	case Start:
+		return f.start()
+	case Audio:
+		if t := f.Media.Track; t != "" && t != "inbound" {
+			return Message{}, nil
+		}
+		if m.Sound, err = base64.StdEncoding.DecodeString(f.Media.Payload); err != nil {
+			return m, fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+		m.Chunk, m.At = whole(f.Media.Chunk), time.Duration(whole(f.Media.Timestamp))*time.Millisecond
+		if ordered {
+			m.Chunk = -1
+		}
+	case Key:
+		if m.Name = f.DTMF.Digit; len(m.Name) != 1 || !strings.Contains("0123456789*#ABCD", m.Name) {
+			return Message{}, nil
+		}
+	case Mark:
+		m.Name = f.Mark.Name + f.Name
+	}
+	return m, nil
+}
+
+func (f *frame) start() (m Message, err error) {
+	if f.Start == nil {
+		return m, fmt.Errorf("%w: no start", ErrRefused)
+	}
+	m.Kind = Start
+	m.Call = f.Start.CallSid + f.Start.CallID + f.Start.CallControlID
+	m.Stream = f.Start.StreamSid + f.Start.StreamID + f.StreamID
+	for _, given := range []format{f.Start.MediaFormat, f.Start.Format} {
+		if given.Encoding == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(given.Encoding, ";")
+		var known bool
+		m.Format.Encoding, known = encodings[name]
+		m.Format.Rate = 8000
+		rate := string(given.SampleRate + given.Rate)
+		if !known || rate != "" && rate != "8000" || given.Channels != "" && given.Channels != "1" {
+			return m, fmt.Errorf("%w: sound of another format", ErrRefused)
+		}
+	}
+	if m.Format.Rate == 0 || !id.MatchString(m.Call) || !id.MatchString(m.Stream) {
+		return m, fmt.Errorf("%w: bad start", ErrRefused)
+	}
+	return m, nil
+}
+
+// whole returns a number, -1 if it is none.
+func whole(n json.Number) int64 {
+	if v, err := n.Int64(); err == nil && v >= 0 {
+		return v
+	}
+	return -1
+}
+
+// dialect is how a carrier writes what it gets, where STREAM and VALUE stand for the stream and the sound or the name.
+type dialect struct{ audio, mark, clear string }
+
+func (d dialect) write(stream string, m Message) string {
+	form, value := d.clear, m.Name
+	switch m.Kind {
+	case Audio:
+		form, value = d.audio, base64.StdEncoding.EncodeToString(m.Sound)
+	case Mark:
+		form = d.mark
+	}
+	return strings.NewReplacer("STREAM", stream, "VALUE", value).Replace(form)
+}
+
+// gone are the answers about what has ended: Telnyx has the second.
+var gone = []int{http.StatusNotFound, http.StatusUnprocessableEntity}
+
+var client = &http.Client{Timeout: 10 * time.Second}
+
+// ask makes a request of a carrier's API. What is gone already is no error.
+func ask(ctx context.Context, method, address, contentType, body string, sign func(*http.Request)) error {
+	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask carrier: %w", err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	sign(r)
+	res, err := client.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask carrier: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode < 300 || slices.Contains(gone, res.StatusCode) {
+		return nil
+	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+	return fmt.Errorf("ask carrier: %s: %s", res.Status, strings.ToValidUTF8(string(text), ""))
+}

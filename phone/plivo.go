@@ -1,0 +1,96 @@
+package phone
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plivo is Plivo, and Vobiz, which is as Plivo.
+//
+// Source: plivo.com/docs/voice/xml/the-stream-element, plivo-go (validate.go).
+type plivo struct{}
+
+var plivoKinds = map[string]Kind{"start": Start, "media": Audio, "dtmf": Key, "playedStream": Mark, "stop": Stop}
+
+var plivoDialect = dialect{
+	audio: `{"event":"playAudio","streamId":"STREAM",` +
+		`"media":{"contentType":"audio/x-mulaw","sampleRate":8000,"payload":"VALUE"}}`,
+	mark:  `{"event":"checkpoint","streamId":"STREAM","name":"VALUE"}`,
+	clear: `{"event":"clearAudio","streamId":"STREAM"}`,
+}
+
+func (plivo) Read(data []byte) (Message, error) { return read(data, plivoKinds, true) }
+
+func (plivo) Write(stream string, m Message) string { return plivoDialect.write(stream, m) }
+
+// Verify checks a signature of version 3.
+func (plivo) Verify(l *Line, r *Request, _ time.Time) error {
+	query, fields := joined(r.URL.Query(), "=", "&"), joined(r.Form, "", "")
+	bare := *r.URL
+	bare.RawQuery = ""
+	signed := bare.String()
+	if query != "" || fields != "" {
+		signed += "?" + query
+	}
+	if query != "" && fields != "" {
+		signed += "."
+	}
+	mac := hmac.New(sha256.New, []byte(l.Secret.Reveal()))
+	mac.Write([]byte(signed + fields + "." + r.Header.Get("X-Plivo-Signature-V3-Nonce")))
+	want := base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for given := range strings.SplitSeq(r.Header.Get("X-Plivo-Signature-V3"), ",") {
+		if hmac.Equal([]byte(strings.TrimSpace(given)), []byte(want)) {
+			return nil
+		}
+	}
+	return ErrRefused
+}
+
+// joined writes parameters in the order of their names and values.
+func joined(values url.Values, is, and string) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		for _, value := range slices.Sorted(slices.Values(values[name])) {
+			out = append(out, name+is+value)
+		}
+	}
+	return strings.Join(out, and)
+}
+
+func (plivo) Notice(r *Request) (Notice, error) {
+	n := Notice{Call: r.Get("CallUUID"), From: r.Get("From"), To: r.Get("To")}
+	n.Ended = r.Get("Event") == "Hangup" || slices.Contains(over, r.Get("CallStatus"))
+	n.Ringing = !n.Ended && r.Get("Direction") != "outbound"
+	if !id.MatchString(n.Call) {
+		return n, fmt.Errorf("%w: no call", ErrRefused)
+	}
+	return n, nil
+}
+
+func (plivo) Connect(_ context.Context, _ *Line, _, address string) (Reply, error) {
+	return xml(`<Stream bidirectional="true" keepCallAlive="true" contentType="audio/x-mulaw;rate=8000">` +
+		address + `</Stream>`), nil
+}
+
+func (plivo) Refuse(context.Context, *Line, string) (Reply, error) {
+	return xml(`<Hangup reason="busy"/>`), nil
+}
+
+func (plivo) HangUp(ctx context.Context, l *Line, call string) error {
+	if l.Account == "" {
+		return nil // what closes the stream hangs up
+	}
+	address := cmp.Or(l.APIURL, "https://api.plivo.com") + "/v1/Account/" + l.Account + "/Call/" + call + "/"
+	return ask(ctx, http.MethodDelete, address, "application/json", "",
+		func(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) })
+}

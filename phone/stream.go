@@ -1,0 +1,422 @@
+package phone
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"voicebridge/realtime"
+)
+
+const (
+	// keysPause ends what a caller types, as # does, and maxKeys limits it.
+	keysPause, maxKeys = 2 * time.Second, 32
+	// writeTimeout limits how long a carrier may not read, silent how long one says nothing until another socket may take
+	// its place.
+	writeTimeout, silent = 5 * time.Second, 2 * time.Second
+	tick                 = 20 * time.Millisecond
+	// startTimeout is how long a socket may take to say what it is.
+	startTimeout = 5 * time.Second
+	// MaxMessage is the largest message of a carrier, in bytes.
+	MaxMessage = 128 << 10
+)
+
+// ReadStart reads the start of a stream from a carrier's socket.
+func ReadStart(ctx context.Context, c Carrier, wire *websocket.Conn) (m Message, err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for range 10 {
+		_, data, err := wire.Read(ctx)
+		if err != nil {
+			return m, fmt.Errorf("read start: %w", err)
+		}
+		if m, err = c.Read(data); err != nil || m.Kind == Start {
+			return m, err
+		}
+	}
+	return m, fmt.Errorf("%w: no start", ErrRefused)
+}
+
+// Config is what a [Stream] needs.
+type Config struct {
+	Carrier Carrier
+	// Start is what the carrier has begun the stream with.
+	Start Message
+	// Keys takes what the caller has typed, Gone that the caller has hung up, or did not come back within Grace. They may
+	// wait.
+	Keys  func(keys string)
+	Gone  func()
+	Grace time.Duration
+	Log   *slog.Logger
+}
+
+// Stream is the sound of a call: for the carrier it is who takes and sends it, for the call it is the socket of a client
+// of the Realtime API, a wsserver.Socket. It outlives its carrier's socket, which may be replaced. It is safe for
+// concurrent use.
+type Stream struct {
+	cfg    Config
+	events chan []byte // for the call
+	typed  chan string
+	done   chan struct{}
+	wake   chan struct{}
+	// writing has what is sent in order; it is taken before mu.
+	writing sync.Mutex
+
+	mu         sync.Mutex
+	wire       *websocket.Conn // nil while there is none
+	came       time.Time       // when it last said something
+	over       bool            // the carrier has said that the call is
+	closed     bool
+	lost       *time.Timer
+	input      input
+	player     player
+	keys       string
+	keysDue    *time.Timer
+	interrupts bool // the caller's speech ends answers
+}
+
+// NewStream returns the stream of a call.
+func NewStream(cfg Config) *Stream {
+	f := cfg.Start.Format
+	return &Stream{
+		cfg: cfg, events: make(chan []byte, 256), typed: make(chan string, 8), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), input: input{format: f}, player: player{format: f}, interrupts: true,
+	}
+}
+
+// Run runs the stream on its first socket. serve runs the call's side, and closes the stream when the call ends.
+func (s *Stream) Run(wire *websocket.Conn, serve func()) {
+	var work sync.WaitGroup
+	work.Go(s.pace)
+	work.Go(func() {
+		for {
+			select {
+			case keys := <-s.typed:
+				s.cfg.Keys(keys)
+			case <-s.done:
+				return
+			}
+		}
+	})
+	work.Go(func() { s.Attach(wire) })
+	serve()
+	s.shut()
+	work.Wait()
+}
+
+// Over reports whether the carrier has said that the call is over.
+func (s *Stream) Over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over
+}
+
+// Takes reports whether a socket that begins with start may take the place of the one before: that is lost, and of the
+// same call and stream.
+func (s *Stream) Takes(start Message) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	lost := s.wire == nil || time.Since(s.came) > silent
+	return lost && !s.closed && start.Call == s.cfg.Start.Call && start.Stream == s.cfg.Start.Stream
+}
+
+// Attach takes what a carrier's socket sends, until it ends, another takes its place, or the call ends.
+func (s *Stream) Attach(wire *websocket.Conn) {
+	now := time.Now()
+	s.mu.Lock()
+	old := s.wire
+	if s.closed {
+		old = wire
+	} else {
+		s.wire, s.came = wire, now
+		s.input.begin(now)
+	}
+	if s.lost != nil {
+		s.lost.Stop()
+	}
+	s.mu.Unlock()
+	if old != nil {
+		_ = old.CloseNow()
+	}
+	err := s.read(wire)
+	s.mu.Lock()
+	if s.wire != wire {
+		s.mu.Unlock()
+		return
+	}
+	s.wire = nil
+	over := s.over
+	if !over && !s.closed {
+		s.lost = time.AfterFunc(s.cfg.Grace, s.cfg.Gone)
+	}
+	s.mu.Unlock()
+	s.cfg.Log.Info("telephone stream ended", "over", over, "error", err)
+	if over {
+		s.cfg.Gone()
+	}
+	_ = wire.Close(websocket.StatusNormalClosure, "")
+}
+
+// read takes messages until the socket or the call is over.
+func (s *Stream) read(wire *websocket.Conn) error {
+	for {
+		_, data, err := wire.Read(context.Background())
+		if err != nil {
+			return err
+		}
+		m, err := s.cfg.Carrier.Read(data)
+		if err != nil {
+			_ = wire.Close(websocket.StatusPolicyViolation, "")
+			return err
+		}
+		s.take(m)
+		if m.Kind == Stop {
+			return nil
+		}
+	}
+}
+
+func (s *Stream) take(m Message) {
+	now := time.Now()
+	s.mu.Lock()
+	s.came = now
+	var sound []byte
+	switch m.Kind {
+	case Audio:
+		sound = s.input.take(m, now)
+	case Mark:
+		s.player.reached(m.Name, now)
+	case Key:
+		s.key(m.Name)
+	case Stop:
+		s.over = true
+	}
+	s.mu.Unlock()
+	s.hear(sound)
+}
+
+// key takes a key that was pressed.
+func (s *Stream) key(name string) {
+	if s.keysDue != nil {
+		s.keysDue.Stop()
+	}
+	s.keys += name
+	if name == "#" || len(s.keys) >= maxKeys {
+		s.endKeys()
+		return
+	}
+	s.keysDue = time.AfterFunc(keysPause, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.endKeys()
+	})
+}
+
+func (s *Stream) endKeys() {
+	if s.keys == "" {
+		return
+	}
+	select {
+	case s.typed <- s.keys:
+	default: // nobody types so fast
+	}
+	s.keys = ""
+}
+
+// hear hands sound of the caller on to the call.
+func (s *Stream) hear(sound []byte) {
+	if len(sound) > 0 {
+		s.send([]byte(`{"type":"` + realtime.TypeInputAppend + `","audio":"` +
+			base64.StdEncoding.EncodeToString(sound) + `"}`))
+	}
+}
+
+func (s *Stream) send(event []byte) {
+	select {
+	case s.events <- event:
+	case <-s.done:
+	}
+}
+
+// pace sends the sound of answers in time, and silence for the caller's that does not come.
+func (s *Stream) pace() {
+	timer := time.NewTicker(tick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			s.mu.Lock()
+			quiet := s.input.quiet(time.Now())
+			s.mu.Unlock()
+			s.hear(quiet)
+		case <-s.wake:
+		case <-s.done:
+			return
+		}
+		s.play()
+	}
+}
+
+// play sends what is due.
+func (s *Stream) play() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for {
+		s.mu.Lock()
+		wire, m := s.wire, Message{}
+		if wire != nil {
+			m = s.player.next(time.Now())
+		}
+		s.mu.Unlock()
+		if m.Kind == None {
+			return
+		}
+		s.write(wire, m)
+	}
+}
+
+func (s *Stream) write(wire *websocket.Conn, m Message) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	_ = wire.Write(ctx, websocket.MessageText, []byte(s.cfg.Carrier.Write(s.cfg.Start.Stream, m))) // reading ends, too
+}
+
+// interrupt drops what was not heard of the answers, here and at the carrier, and tells the call what was.
+func (s *Stream) interrupt() {
+	s.mu.Lock()
+	events := s.player.interrupt(time.Now())
+	s.mu.Unlock()
+	if len(events) == 0 {
+		return
+	}
+	s.writing.Lock()
+	s.mu.Lock()
+	wire := s.wire
+	s.mu.Unlock()
+	if wire != nil {
+		s.write(wire, Message{Kind: Clear})
+	}
+	s.writing.Unlock()
+	for _, e := range events {
+		s.send(e)
+	}
+}
+
+// The rest is the call's side.
+
+// Read returns the caller's next event.
+func (s *Stream) Read(ctx context.Context) (event []byte, tooLarge int, err error) {
+	select {
+	case event = <-s.events:
+		return event, 0, nil
+	case <-s.done:
+		return nil, 0, fmt.Errorf("read stream: %w", net.ErrClosed)
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
+}
+
+// Write takes an event of the call.
+func (s *Stream) Write(_ context.Context, data []byte) error {
+	ev, err := realtime.Decode(data)
+	if err != nil {
+		return nil //nolint:nilerr // it is none for us
+	}
+	switch ev.Type {
+	case realtime.TypeInputSpeechStarted:
+		s.mu.Lock()
+		interrupts := s.interrupts
+		s.mu.Unlock()
+		if interrupts {
+			s.interrupt()
+		}
+		return nil
+	case realtime.TypeOutputItemDone:
+		if string(realtime.Member(ev.Item, "status")) == `"`+realtime.ResponseIncomplete+`"` {
+			s.interrupt() // nobody will hear it
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch ev.Type {
+	case realtime.TypeOutputAudioDelta:
+		if sound, err := base64.StdEncoding.DecodeString(ev.Delta); err == nil {
+			s.player.add(ev.ResponseID, ev.ItemID, sound)
+		}
+	case realtime.TypeOutputAudioDone:
+		s.player.mark(true)
+	case realtime.TypeAudioTranscriptDelta:
+		if endsSentence(ev.Delta) {
+			s.player.mark(false)
+		}
+	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated:
+		s.interrupts = interrupts(ev.Session)
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// interrupts reports whether in a session the caller's speech ends answers.
+func interrupts(session json.RawMessage) bool {
+	detection := realtime.Member(session, "audio", "input", "turn_detection")
+	return string(detection) != "null" && string(realtime.Member(detection, "interrupt_response")) != "false"
+}
+
+// Ping has the carrier answer; one that does not is gone.
+func (s *Stream) Ping(ctx context.Context) error {
+	s.mu.Lock()
+	wire := s.wire
+	s.mu.Unlock()
+	if wire != nil && wire.Ping(ctx) != nil {
+		_ = wire.CloseNow()
+	}
+	return nil
+}
+
+// Close ends the stream with the carrier, CloseNow without a word.
+func (s *Stream) Close() error {
+	wire := s.shut()
+	if wire == nil {
+		return nil
+	}
+	if err := wire.Close(websocket.StatusNormalClosure, ""); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close stream: %w", err)
+	}
+	return nil
+}
+
+// CloseNow is Close without a word.
+func (s *Stream) CloseNow() error {
+	if wire := s.shut(); wire != nil {
+		_ = wire.CloseNow() // it is gone in any case
+	}
+	return nil
+}
+
+// shut ends the call's side, and returns the carrier's socket.
+func (s *Stream) shut() *websocket.Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		close(s.done)
+		for _, timer := range []*time.Timer{s.lost, s.keysDue} {
+			if timer != nil {
+				timer.Stop()
+			}
+		}
+	}
+	return s.wire
+}

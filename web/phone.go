@@ -1,0 +1,335 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/labstack/echo/v4"
+
+	"voicebridge/bridge"
+	"voicebridge/persistence"
+	"voicebridge/persistence/admission"
+	"voicebridge/phone"
+	"voicebridge/realtime/wsserver"
+	"voicebridge/thread"
+	"voicebridge/web/access"
+	"voicebridge/web/input"
+	"voicebridge/web/problem"
+)
+
+const (
+	// kindPhone is the kind of the tokens that open streams, kindPhoned that of those that have: they are remembered, so
+	// that no request of a webhook is taken again.
+	kindPhone, kindPhoned = "phone", "phone_used"
+	rememberCalls         = 366 * 24 * time.Hour
+	maxRemembered         = 10_000
+	maxNotice             = 64 << 10
+	// hangUpTimeout limits what a carrier is asked after a call.
+	hangUpTimeout = 15 * time.Second
+)
+
+var (
+	errNoLine    = problem.NotFound("line_not_found", "There is no such telephone line.")
+	errNotSigned = problem.Forbidden("forbidden", "This request is not taken.")
+)
+
+// phones serves the webhooks of telephone numbers, and the streams of their calls.
+type phones struct{ *api }
+
+func (h phones) routes(r router) {
+	r.POST("/phone/:carrier/:line", h.ring)
+	r.GET("/phone/:carrier/:line", h.ring) // as some are set up
+	r.POST("/phone/:carrier/:line/status", h.status)
+	r.Echo.GET("/phone/:carrier/:line/:token", h.stream)
+}
+
+// line returns the line of a request, which is the owner's who is called.
+func (h phones) line(c echo.Context) (phone.Carrier, *phone.Line, error) {
+	line, ok := h.Phone.Lines[c.Param("line")]
+	if !ok || line.Carrier != c.Param("carrier") {
+		return nil, nil, errNoLine
+	}
+	c.Set(identityKey, access.Identity{Owner: line.Owner})
+	return phone.Carriers[line.Carrier], &line, nil
+}
+
+// signed reads a request that the carrier has signed.
+func (h phones) signed(c echo.Context) (_ phone.Carrier, _ *phone.Line, n phone.Notice, err error) {
+	carrier, line, err := h.line(c)
+	if err != nil {
+		return nil, nil, n, err
+	}
+	r := phone.Request{Method: c.Request().Method, Header: c.Request().Header}
+	if r.Body, err = input.Body(c, maxNotice, ""); err != nil {
+		return nil, nil, n, err
+	}
+	if t, _ := input.MediaType(r.Header.Get(echo.HeaderContentType)); t == echo.MIMEApplicationForm {
+		if r.Form, err = url.ParseQuery(string(r.Body)); err != nil {
+			return nil, nil, n, errNotSigned
+		}
+	}
+	r.URL, err = url.Parse(strings.TrimSuffix(h.Phone.PublicURL, "/") + c.Request().URL.RequestURI())
+	if err == nil {
+		err = carrier.Verify(line, &r, h.now())
+	}
+	if err == nil {
+		n, err = carrier.Notice(&r)
+	}
+	if err != nil {
+		h.events.refused(c, "carrier refused", err)
+		return nil, nil, n, errNotSigned
+	}
+	return carrier, line, n, nil
+}
+
+// status takes what a carrier tells later of a call.
+func (h phones) status(c echo.Context) error {
+	_, line, n, err := h.signed(c)
+	if err != nil {
+		return err
+	}
+	return h.noted(c, line, n)
+}
+
+func (h phones) noted(c echo.Context, line *phone.Line, n phone.Notice) error {
+	if n.Ended {
+		id := tokenID(line, streamToken(line, n.Call))
+		if open := h.lines.find(id); open != nil && open.stream != nil {
+			open.gone()
+		}
+		h.lines.leave(id)
+		if _, err := h.Store.Admission.UseToken(c.Request().Context(), kindPhone, kindPhoned, id, time.Time{}); err != nil &&
+			!errors.Is(err, persistence.ErrNotFound) {
+			return err
+		}
+	}
+	return c.NoContent(http.StatusOK)
+}
+
+// ring takes a call that comes in, for which the carrier is to open a stream.
+func (h phones) ring(c echo.Context) error {
+	carrier, line, n, err := h.signed(c)
+	if err != nil {
+		return err
+	}
+	if !n.Ringing {
+		return h.noted(c, line, n)
+	}
+	ctx := c.Request().Context()
+	call := ringing{n.Call, phone.Number(n.From), cmp.Or(phone.Number(n.To), line.Number)}
+	token := streamToken(line, n.Call)
+	id := tokenID(line, token)
+	if err := h.remember(ctx, line, call, id, n.Once); err != nil {
+		if errors.Is(err, errNotSigned) {
+			h.events.refused(c, "carrier repeats itself", err)
+		}
+		return err
+	}
+	var reply phone.Reply
+	if room, err := h.room(ctx, line, call, id); err != nil {
+		return err
+	} else if !room {
+		h.Logger.Warn("telephone line is busy", "line", line.Name)
+		reply, err = carrier.Refuse(ctx, line, n.Call)
+		if err != nil {
+			return err
+		}
+		return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
+	}
+	base := strings.Replace(strings.TrimSuffix(h.Phone.PublicURL, "/"), "http", "ws", 1)
+	reply, err = carrier.Connect(ctx, line, n.Call, base+"/phone/"+line.Carrier+"/"+line.Name+"/"+token)
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
+}
+
+// remember saves the token of a call. The error is errNotSigned for a call that is known, unless it may still begin and
+// its webhook asks again.
+func (h phones) remember(ctx context.Context, line *phone.Line, call ringing, id string, once bool) error {
+	data, err := json.Marshal(call)
+	if err != nil {
+		return err
+	}
+	known, err := h.Store.Admission.Token(ctx, kindPhone, id)
+	switch {
+	case err == nil && (once || h.now().Sub(known.CreatedAt) > streamWithin):
+		return errNotSigned
+	case !errors.Is(err, persistence.ErrNotFound):
+		return err
+	}
+	if _, err := h.Store.Admission.Token(ctx, kindPhoned, id); err == nil {
+		return errNotSigned
+	}
+	return h.Store.Admission.SaveToken(ctx, admission.Token{
+		ID: id, Kind: kindPhone, Owner: line.Owner, Data: string(data), CreatedAt: h.now(),
+		ExpiresAt: h.now().Add(rememberCalls),
+	}, maxRemembered)
+}
+
+// room reports whether the line and the caller may have one more call, which takes its place.
+func (h phones) room(ctx context.Context, line *phone.Line, call ringing, id string) (bool, error) {
+	ofLine, ofCaller, err := h.Store.Records.LineCalls(ctx, line.Owner, line.Name, call.Caller)
+	if err != nil {
+		return false, err
+	}
+	return h.lines.enter(id, line, call, ofLine, ofCaller, h.now()), nil
+}
+
+// streamToken returns what opens the stream of a call.
+func streamToken(line *phone.Line, call string) string {
+	mac := hmac.New(sha256.New, []byte(line.Secret.Reveal()))
+	mac.Write([]byte("stream of " + line.Carrier + " " + line.Name + " " + call))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// tokenID returns the name under which a token is saved.
+func tokenID(line *phone.Line, token string) string {
+	sum := sha256.Sum256([]byte("phone " + line.Name + " " + token))
+	return hex.EncodeToString(sum[:])
+}
+
+// stream serves the stream of a call.
+func (h phones) stream(c echo.Context) error {
+	carrier, line, err := h.line(c)
+	if err != nil {
+		return err
+	}
+	if err := h.door.check(c); err != nil {
+		return err
+	}
+	id := tokenID(line, c.Param("token"))
+	before := h.lines.find(id)
+	again := before != nil && before.stream != nil
+	var call ringing
+	if !again {
+		used, err := h.Store.Admission.UseToken(
+			c.Request().Context(), kindPhone, kindPhoned, id, h.now().Add(-streamWithin))
+		if err == nil {
+			err = json.Unmarshal([]byte(used.Data), &call)
+		}
+		if err != nil {
+			h.events.refused(c, "stream refused", err)
+			return errNotSigned
+		}
+	}
+	ctx, leave, err := h.door.enter(c)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	conn, err := websocket.Accept(c.Response(), c.Request(),
+		&websocket.AcceptOptions{CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		h.Logger.Debug("socket refused", "error", err, "request_id", requestID(c))
+		return nil // Accept has answered
+	}
+	conn.SetReadLimit(phone.MaxMessage)
+	start, err := phone.ReadStart(ctx, carrier, conn)
+	switch {
+	case err != nil, !again && start.Call != call.Call, again && !before.stream.Takes(start):
+		h.events.refused(c, "stream refused", cmp.Or(err, phone.ErrRefused))
+		_ = conn.Close(websocket.StatusPolicyViolation, "")
+		if !again {
+			h.lines.leave(id)
+		}
+	case again:
+		before.stream.Attach(conn)
+	default:
+		h.talk(context.WithoutCancel(ctx), line, call, id, start, conn)
+	}
+	return nil
+}
+
+// talk runs a call from the start of its stream.
+func (h phones) talk(
+	ctx context.Context, line *phone.Line, call ringing, id string, start phone.Message, conn *websocket.Conn,
+) {
+	carrier := phone.Carriers[line.Carrier]
+	defer h.lines.leave(id)
+	client, started, err := h.begin(ctx, line, call, start)
+	if err != nil {
+		h.Metrics.refused(err)
+		h.Logger.Error("telephone call not begun", "line", line.Name, "error", err)
+		_ = conn.Close(websocket.StatusInternalError, "")
+		h.hangUp(ctx, carrier, line, call.Call)
+		return
+	}
+	h.Metrics.callsStarted.Inc()
+	log := h.Logger.With("call_id", started.CallID, "thread_id", started.ThreadID, "line", line.Name)
+	gone := func() {
+		err := h.Calls.End(ctx, line.Owner, started.CallID, bridge.EndCallerHangup)
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			log.Warn("telephone call not ended", "error", err)
+		}
+	}
+	stream := phone.NewStream(phone.Config{
+		Carrier: carrier, Start: start, Gone: gone, Grace: h.Phone.Grace, Log: log,
+		Keys: func(keys string) {
+			m := thread.Message{Parts: []thread.Part{thread.TextPart("DTMF: " + keys)}}
+			m.Metadata.Source = thread.SourceKeys
+			if _, err := h.Calls.Say(ctx, thread.Key{Owner: line.Owner, Thread: started.ThreadID}, m, ""); err != nil {
+				log.Warn("keys not told", "error", err)
+			}
+		},
+	})
+	h.lines.join(id, &phoneCall{line: line.Name, caller: call.Caller, stream: stream, gone: gone})
+	stream.Run(conn, func() { client.ServeSocket(stream) })
+	if !stream.Over() {
+		h.hangUp(ctx, carrier, line, call.Call)
+	}
+}
+
+func (h phones) hangUp(ctx context.Context, carrier phone.Carrier, line *phone.Line, call string) {
+	ctx, cancel := context.WithTimeout(ctx, hangUpTimeout)
+	defer cancel()
+	if err := carrier.HangUp(ctx, line, call); err != nil {
+		h.Logger.Warn("telephone call not hung up", "line", line.Name, "error", err)
+	}
+}
+
+// begin begins a call on the thread of the caller, or on a new one.
+func (h phones) begin(
+	ctx context.Context, line *phone.Line, call ringing, start phone.Message,
+) (client *wsserver.Conn, started bridge.Started, err error) {
+	s := bridge.Start{
+		Owner: line.Owner, Phone: &bridge.Phone{Line: line.Name, Caller: call.Caller, Called: call.Called},
+	}
+	if s.Assistant, err = h.ofCall(ctx, access.Identity{Owner: line.Owner}, line.Assistant); err != nil {
+		return nil, started, err
+	}
+	if days := h.Phone.ThreadDays; call.Caller != "" && days > 0 {
+		s.ThreadID, err = h.Store.Records.LastThreadOf(ctx, line.Owner, line.Name, call.Caller, h.now().Add(-days))
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			return nil, started, err
+		}
+	}
+	if s.ThreadID != "" {
+		_, err := h.Store.Records.LiveCall(ctx, thread.Key{Owner: line.Owner, Thread: s.ThreadID})
+		if err == nil { // a second call of the caller
+			s.ThreadID = ""
+		}
+	}
+	for {
+		client = wsserver.New()
+		client.Use(start.Format)
+		s.Socket = client
+		started, err = calls(h).begin(ctx, s)
+		active := err != nil && classify(err).Code == string(bridge.CodeCallActive)
+		if !active || s.ThreadID == "" {
+			return client, started, err
+		}
+		s.ThreadID = ""
+	}
+}
