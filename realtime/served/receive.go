@@ -113,7 +113,9 @@ func (s *Session) open() {
 		s.player.resume(time.Now())
 	}
 	s.wire.emit(object{"type": realtime.TypeSessionCreated, "session": maps.Clone(s.set.shown)})
-	s.After(s.cfg.MaxDuration, s.expire)
+	if s.cfg.MaxDuration > 0 {
+		s.After(s.cfg.MaxDuration, s.expire)
+	}
 	for _, m := range s.pending {
 		s.receive(m)
 	}

@@ -45,7 +45,7 @@ type Config struct {
 	// words. A Mouth is then at most ten seconds ahead of what is heard, and the third failure of Ear or Mouth in a row
 	// ends the session. Without it a turn ends by its silence, and is answered at once.
 	Turning *Turning
-	// MaxDuration ends the session with session_expired.
+	// MaxDuration ends the session with session_expired; zero means never.
 	MaxDuration time.Duration
 	// InEvents means that sound comes and goes in events. What goes out is sent as soon as it is made.
 	InEvents bool
