@@ -577,9 +577,13 @@ func (b *bench) upstream(n int) upstream {
 	b.t.Helper()
 	switch b.over.upstream {
 	case cascade:
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return b.cascades[n-1]
+		sessions := func() []*recorder {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.cascades
+		}
+		testkit.Eventually(b.t, "a session", func() bool { return len(sessions()) >= n })
+		return sessions()[n-1]
 	case webRTC, webSocket:
 		return b.session(n)
 	}
@@ -590,20 +594,26 @@ func (b *bench) upstream(n int) upstream {
 // drop loses the n-th session, and expire has it end as too old.
 func (b *bench) drop(n int) {
 	b.t.Helper()
-	if l, ok := b.upstream(n).(*livetest.Session); ok {
-		l.Drop()
-		return
+	switch s := b.upstream(n).(type) {
+	case *livetest.Session:
+		s.Drop()
+	case *recorder:
+		_ = s.leg.Close()
+	case *simulator.Session:
+		s.Drop()
 	}
-	b.session(n).Drop()
 }
 
 func (b *bench) expire(n int) {
 	b.t.Helper()
-	if l, ok := b.upstream(n).(*livetest.Session); ok {
-		l.Expire()
-		return
+	switch s := b.upstream(n).(type) {
+	case *livetest.Session:
+		s.Expire()
+	case *recorder:
+		_ = s.leg.Close() // it does not expire
+	case *simulator.Session:
+		s.Expire()
 	}
-	b.session(n).Expire()
 }
 
 // heard waits until the n-th session was told something.

@@ -30,7 +30,7 @@ func testPushToTalkInAGap(t *testing.T, p pair) {
 	}}})
 	c := b.dial(bridge.Start{Session: json.RawMessage(`{"type":"realtime","audio":{"input":{"turn_detection":null}}}`)})
 	c.next("bridge.ready")
-	b.session(1).Drop()
+	b.drop(1)
 	c.next("bridge.upstream.renewing")
 	c.send(`{"type":"input_audio_buffer.clear"}`)
 	c.speakFor(60)

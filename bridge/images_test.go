@@ -38,7 +38,7 @@ func (b *bench) saveDrawing(key thread.Key) pictures.Image {
 
 // shown returns the user's messages that an upstream session was sent: their texts, and a
 // mark for each image.
-func shown(t *testing.T, s *simulator.Session) (all []string) {
+func shown(t *testing.T, s upstream) (all []string) {
 	t.Helper()
 	for _, r := range s.Received() {
 		item, err := realtime.DecodeItem(r.Event.Item)
@@ -111,12 +111,12 @@ func testImages(t *testing.T, p pair) {
 	}
 	b.hangUp(c)
 	want := []string{"What is this? [image] (An image that cannot be shown.)", "[image]", "And this? [image]"}
-	testkit.Equal(t, shown(t, b.session(1)), want, "the model was shown")
+	testkit.Equal(t, shown(t, b.upstream(1)), want, "the model was shown")
 	testkit.Equal(t, b.imageCounts(c.key()), []int{2, 1, 1}, "images of the messages: %s", b.script(c.key()))
 	again := b.dial(bridge.Start{ThreadID: c.ThreadID})
 	again.next("bridge.ready")
 	b.hangUp(again)
-	testkit.Equal(t, shown(t, b.session(2)), []string{"What is this? [image]", "[image]", "And this? [image]"}, "the next model was shown")
+	testkit.Equal(t, shown(t, b.upstream(2)), []string{"What is this? [image]", "[image]", "And this? [image]"}, "the next model was shown")
 }
 
 // TestImagesRefused has an upstream that accepts no images: it gets the text.
@@ -136,7 +136,7 @@ func testImagesRefused(t *testing.T) {
 	}
 	c.next(realtime.TypeOutputBufferStopped)
 	b.hangUp(c)
-	testkit.Equal(t, shown(t, b.session(1)), []string{"What is this? [image] (refused)", "What is this?"}, "the model was shown")
+	testkit.Equal(t, shown(t, b.upstream(1)), []string{"What is this? [image] (refused)", "What is this?"}, "the model was shown")
 	if got := b.messages(c.key()); len(b.imageCounts(c.key())) != 1 || got[0].Metadata.Status != thread.StatusCompleted || len(got) < 2 {
 		t.Errorf("thread:\n%s", b.script(c.key()))
 	}

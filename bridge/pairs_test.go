@@ -58,13 +58,13 @@ func pairsOf(upstreams ...transport) (all []pair) {
 // pairs runs a test with each pair of transports, each in a bubble.
 func pairs(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
-	each(t, test, pairsOf(webRTC, webSocket))
+	each(t, test, pairsOf(webRTC, webSocket, cascade))
 }
 
 // all runs a test with each pair of transports, and with GPT-Live.
 func all(t *testing.T, test func(t *testing.T, p pair)) {
 	t.Helper()
-	each(t, test, pairsOf(webRTC, webSocket, duplex))
+	each(t, test, pairsOf(webRTC, webSocket, duplex, cascade))
 }
 
 func each(t *testing.T, test func(t *testing.T, p pair), pairs []pair) {
@@ -77,23 +77,11 @@ func each(t *testing.T, test func(t *testing.T, p pair), pairs []pair) {
 	}
 }
 
-// TestCascade makes calls over sessions of this process.
-func TestCascade(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]func(*testing.T, pair){
-		"call":          func(t *testing.T, p pair) { testCall(t, sqlite(t), p) },
-		"interruption":  testBargeIn,
-		"client's tool": testClientTool,
-		"forget":        testInterruptAndForget,
-	} {
-		t.Run(name, func(t *testing.T) { each(t, test, pairsOf(cascade)) })
-	}
-}
-
 // recorder keeps what a session of a cascade was sent.
 type recorder struct {
 	mu       sync.Mutex
 	received []simulator.Record
+	leg      bridge.UpstreamLeg
 }
 
 func (r *recorder) Received() []simulator.Record {
@@ -122,11 +110,26 @@ func (b *bench) play() served.Config {
 	return cfg
 }
 
+// dropping is a driver whose sessions a test can lose.
+type dropping struct {
+	bridge.Upstream
+
+	b *bench
+}
+
+func (d dropping) Dial(ctx context.Context, dial bridge.Dial) (bridge.UpstreamLeg, error) {
+	leg, err := d.Upstream.Dial(ctx, dial)
+	d.b.mu.Lock()
+	defer d.b.mu.Unlock()
+	d.b.cascades[len(d.b.cascades)-1].leg = leg
+	return leg, err
+}
+
 // driver returns a driver for the simulator.
 func (b *bench) driver(over transport, name string) bridge.Upstream {
 	switch over {
 	case cascade:
-		return bridge.NewCascade(name, b.play)
+		return dropping{bridge.NewCascade(name, b.play), b}
 	case webSocket:
 		profile, _ := ws.Find("realtime")
 		return bridge.NewWebSocket(name, &ws.Client{

@@ -82,7 +82,7 @@ func testReload(t *testing.T, p pair) {
 	if len(all) != messages || all[1].Metadata.Status != thread.StatusInterrupted || all[2].Role != thread.RoleAssistant {
 		t.Errorf("thread:\n%s", b.script(second.key()))
 	}
-	testkit.Equal(t, len(b.sim.Sessions())+len(b.live.Sessions()), 1, "upstream sessions")
+	testkit.Equal(t, len(b.sim.Sessions())+len(b.live.Sessions())+len(b.cascades), 1, "upstream sessions")
 }
 
 // TestHandOff moves a call to another browser while the first one is connected.

@@ -109,7 +109,7 @@ func (b *bench) saidOnce(c *browser, want ...string) {
 // TestSessionsInTime replaces sessions before they expire, between answers.
 func TestSessionsInTime(t *testing.T) {
 	t.Parallel()
-	all(t, testSessionsInTime)
+	each(t, testSessionsInTime, pairsOf(webRTC, webSocket, duplex)) // a cascade's do not expire
 }
 
 func testSessionsInTime(t *testing.T, p pair) {

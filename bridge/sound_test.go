@@ -205,7 +205,7 @@ func ratio(want, got []int16) float64 {
 // are near. With -v it prints the figures of docs/performance.md.
 func TestSound(t *testing.T) {
 	t.Parallel()
-	pairs(t, testSound)
+	each(t, testSound, pairsOf(webRTC, webSocket)) // of which the ends are known
 }
 
 func testSound(t *testing.T, p pair) {
