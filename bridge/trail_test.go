@@ -74,7 +74,7 @@ func (s setUps) check(c *browser, physical bool) {
 	}
 	want := []string{"browser.channel", "upstream.channel", "call.history", "call.session", "call.settings", "call.updated", "call.gate", "call.first_word", "call.first_sound"}
 	for side, over := range map[string]transport{"browser.": c.b.over.client, "upstream.": c.b.over.upstream} {
-		if over == webSocket {
+		if over == webSocket || over == cascade {
 			continue
 		}
 		want = append(want, side+"answer")
@@ -82,7 +82,7 @@ func (s setUps) check(c *browser, physical bool) {
 			want = append(want, side+"ice", side+"dtls")
 		}
 	}
-	if c.b.over.upstream != webSocket {
+	if c.b.over.upstream == webRTC || c.b.over.upstream == duplex {
 		want = append(want, "upstream.offer")
 	}
 	var steps []string
