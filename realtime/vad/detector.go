@@ -16,7 +16,7 @@ type Detector struct {
 	network   network
 	on, off   float32 // the probabilities from which on speech begins and below which it pauses
 	rate      int
-	resampler *pcm.Resampler // nil: sound of that rate is not heard
+	resampler *pcm.Resampler // nil: nothing is heard
 	pending   []int16        // that is no window yet
 
 	// In samples: recent speech, or, from onset on, what was spoken with its pauses; silence since.
@@ -37,8 +37,9 @@ func (d *Detector) Begin(threshold float64) {
 	d.spoken, d.quiet = 0, 0
 }
 
-// Hear takes the next sound, of any length and one of [pcm.Rates]. It returns for how many ms the caller has been
-// speaking, pauses included, 0 if they are not, and for how many they have been silent since.
+// Hear takes the next sound, of any length; at a rate that a [pcm.Resampler] does not take nothing is heard. It returns
+// for how many ms the caller has been speaking, pauses included, 0 if they are not, and for how many they have been
+// silent since.
 func (d *Detector) Hear(samples []int16, rate int) (spoken, quiet int64) {
 	if rate != d.rate {
 		d.rate = rate

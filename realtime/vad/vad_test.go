@@ -70,7 +70,8 @@ func TestSegments(t *testing.T) {
 		rate, chunk int
 		through     func([]int16) []int16
 	}{
-		"16 kHz": {16_000, 320, nil}, "48 kHz": {48_000, 960, nil}, "24 kHz": {24_000, 480, nil}, "8 kHz": {8000, 160, nil},
+		"16 kHz": {16_000, 320, nil}, "48 kHz": {48_000, 960, nil}, "24 kHz": {24_000, 480, nil}, "44.1 kHz": {44_100, 882, nil},
+		"8 kHz": {8000, 160, nil},
 		"µ-law": {8000, 160, law(pcm.ULaw)}, "A-law": {8000, 160, law(pcm.ALaw)},
 		"odd chunks": {24_000, 77, nil}, "long chunks": {16_000, 2001, nil},
 	} {
@@ -153,7 +154,7 @@ func TestBegin(t *testing.T) {
 func TestOddSound(t *testing.T) {
 	t.Parallel()
 	d, sound := New(), mix(t)
-	for _, rate := range []int{0, -1, 44_100, math.MinInt} {
+	for _, rate := range []int{0, -1, 15_999, math.MaxInt, math.MinInt} {
 		if spoken, quiet := d.Hear(sound, rate); spoken != 0 || quiet != 0 {
 			t.Errorf("at %d Hz: %d, %d", rate, spoken, quiet)
 		}
