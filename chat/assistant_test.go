@@ -21,6 +21,37 @@ func (b *bench) makes(text string) {
 	must(b.t, err)
 }
 
+// TestAsk has calls ask text models as settings and assistants say.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	first, second := deltas(says("one")), deltas(says("two"))
+	second.name = "second"
+	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{
+		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true,
+		Settings: chat.Settings{MaxTokens: 500}, Attempts: 2,
+	})
+	for name, c := range map[string]struct {
+		texts           []assistant.Text
+		provider, model string
+		warm            bool
+		max             int
+	}{
+		"the server's":         {nil, "fake", "m1", false, 2000},
+		"a provider":           {[]assistant.Text{{Provider: "second"}}, "second", "m2", false, 2000},
+		"a model":              {[]assistant.Text{{Model: "big", MaxTokens: 9000}}, "fake", "big", false, 2000},
+		"both":                 {[]assistant.Text{{Provider: "second", Model: "big", Temperature: new(0.5), MaxTokens: 77}, {}}, "second", "big", true, 77},
+		"the last counts":      {[]assistant.Text{{Provider: "second", Model: "big", MaxTokens: 77}, {Provider: "fake"}}, "fake", "m1", false, 2000},
+		"one that is gone":     {[]assistant.Text{{Provider: "gone", Model: "big"}}, "fake", "m1", false, 2000},
+		"a model of the other": {[]assistant.Text{{Provider: "second"}, {Model: "big"}}, "second", "big", false, 2000},
+	} {
+		ask := b.c.Ask(c.texts...)
+		if r := ask.Request; ask.Provider.Name() != c.provider || r.Model != c.model || (r.Temperature != nil) != c.warm || r.MaxTokens != c.max || ask.Attempts != 2 {
+			t.Errorf("%s: Ask() = %+v", name, ask)
+		}
+	}
+	b.stop()
+}
+
 // TestAssistantsOfTurns has two assistants, whose requests differ; one is changed, and deleted.
 func TestAssistantsOfTurns(t *testing.T) {
 	t.Parallel()

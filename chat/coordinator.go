@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -268,10 +267,13 @@ func (c *Coordinator) Ask(texts ...assistant.Text) llm.Ask {
 		}
 	}
 	provider, _ := cfg.provider(cfg.Provider) // there is one
+	most := answerTokens(cfg.MaxTokens, true)
+	if own := cfg.assistant.Text.MaxTokens; own > 0 && (most == 0 || own < most) {
+		most = own
+	}
 	return llm.Ask{
 		Provider: provider, Attempts: cfg.Attempts, Silence: cfg.Silence, Log: cfg.Logger, Request: llm.Request{
-			Model: cfg.Models[cfg.Provider], Temperature: cfg.temperature,
-			MaxTokens: cmp.Or(cfg.assistant.Text.MaxTokens, answerTokens(cfg.MaxTokens, true)),
+			Model: cfg.Models[cfg.Provider], Temperature: cfg.temperature, MaxTokens: most,
 		},
 	}
 }

@@ -94,7 +94,7 @@ func responseAudio(set *Settings, params object) object {
 
 // request returns what the Mind makes it from.
 func (r *response) request(conversation []*Item) *Request {
-	q := &Request{Response: r.id, Tools: r.tools, Choice: r.choice}
+	q := &Request{Response: r.id, Spoken: r.isSpoken(), Tools: r.tools, Choice: r.choice}
 	for _, it := range r.seen(conversation) {
 		q.Items = append(q.Items, *it)
 	}

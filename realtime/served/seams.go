@@ -21,6 +21,7 @@ type Request struct {
 	Response     string
 	Items        []Item // that it sees, oldest first
 	Instructions string // its own, else the session's
+	Spoken       bool   // the Mouth speaks it
 	Tools        []Tool
 	Choice       any // tool_choice
 	MaxTokens    int // of the answer; 0 means any number

@@ -27,9 +27,11 @@ type person struct {
 	each   time.Duration // between pieces
 	failed error         // after them
 	mute   error         // of the voice, after the first piece
+	spoken []bool        // whether each answer is
 }
 
-func (p *person) Answer(ctx context.Context, _ *served.Request) iter.Seq2[served.Piece, error] {
+func (p *person) Answer(ctx context.Context, r *served.Request) iter.Seq2[served.Piece, error] {
+	p.spoken = append(p.spoken, r.Spoken)
 	return func(yield func(served.Piece, error) bool) {
 		for _, piece := range p.pieces {
 			select {
@@ -191,6 +193,19 @@ func TestPieces(t *testing.T) {
 			testkit.Equal(t, l.story(), tt.want, "told")
 		})
 	}
+}
+
+// TestSpoken tells the Mind which answers are spoken: not those in text, nor those beside the conversation.
+func TestSpoken(t *testing.T) {
+	t.Parallel()
+	p := &person{pieces: []served.Piece{{Text: "Hello"}}}
+	talk(t, p, &line{}, func(s *served.Session) {
+		for _, response := range []string{`{}`, `{"output_modalities":["text"]}`, `{"conversation":"none"}`} {
+			s.Message([]byte(`{"type":"response.create","response":` + response + `}`))
+			time.Sleep(10 * time.Second)
+		}
+	})
+	testkit.Equal(t, p.spoken, []bool{true, false, false}, "spoken")
 }
 
 // TestSlowReader has sound go on while nobody reads events, and the session end if that does not change.

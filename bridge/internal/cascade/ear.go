@@ -1,4 +1,5 @@
-// Package cascade lets a session of realtime/served hear and speak by servers of llm/speech.
+// Package cascade lets a session of realtime/served hear and speak by servers of llm/speech, and answer by a model of
+// llm.
 package cascade
 
 import (
