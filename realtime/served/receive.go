@@ -29,10 +29,31 @@ func (s *Session) handle(m message) *realtime.Error {
 	if m.err != nil && !errors.Is(m.err, realtime.ErrNoType) {
 		return refuse("invalid_event", "", "The event could not be parsed: %v.", m.err)
 	}
-	if refusal := realtime.ClientEvents.Check("", m.object, s.set.model()); refusal != nil {
+	checked := m.object
+	if s.cfg.Turning != nil { // whose voices and transcription are not the API's
+		checked = without(checked, "session", "audio", "output", "voice")
+		checked = without(checked, "session", "audio", "input", "transcription")
+		checked = without(checked, "response", "audio", "output", "voice")
+	}
+	if refusal := realtime.ClientEvents.Check("", checked, s.set.model()); refusal != nil {
 		return refusal
 	}
 	return s.act(m.Event, m.object)
+}
+
+// without returns an object without what is at a path of objects.
+func without(o object, path ...string) object {
+	v, ok := o[path[0]]
+	if !ok {
+		return o
+	}
+	o = maps.Clone(o)
+	if len(path) == 1 {
+		delete(o, path[0])
+	} else if inner, ok := v.(object); ok {
+		o[path[0]] = without(inner, path[1:]...)
+	}
+	return o
 }
 
 func (s *Session) act(e realtime.Event, o object) *realtime.Error {
@@ -85,6 +106,7 @@ func (s *Session) updateSession(session json.RawMessage) *realtime.Error {
 	if err := s.set.Update(session, s.locks()...); err != nil {
 		return err
 	}
+	s.responder.discard() // it was to other settings
 	if realtime.Member(session, "audio", "input", "turn_detection") != nil {
 		s.listener.configure()
 	}

@@ -266,13 +266,14 @@ func TestTurns(t *testing.T) {
 		"a commit by hand": {
 			script: &script{person: hello, write: says("By hand."), takes: 300 * time.Millisecond}, asked: 1,
 			do: func(c *caller) {
-				c.Message([]byte(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"turn_detection":null}}}}`))
+				c.Message([]byte(`{"type":"session.update","session":{"type":"realtime","audio":{"input":{"turn_detection":null,
+					"transcription":{"language":"de","keywords":["Aoife"]}},"output":{"voice":"af_heart"}}}}`))
 				c.speaks(600)
 				c.Message([]byte(`{"type":"input_audio_buffer.commit"}`))
 				c.Message([]byte(`{"type":"response.create"}`))
 				c.rests(1000)
 			},
-			want: []string{"0.6 committed", "0.6 answers", `0.9 heard "By hand."`, "0.9 started"},
+			want: []string{"0.6 committed", "0.6 answers", `0.9 heard "By hand."`, "0.9 started"}, never: []string{"invalid"},
 		},
 		"a commit of silence": {
 			script: &script{person: hello, write: says("Thank you.")},
