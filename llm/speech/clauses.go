@@ -18,11 +18,10 @@ type Clause struct {
 
 // Spoken returns up to where the text is spoken after a share of the clause's sound.
 func (c Clause) Spoken(share float64) int {
-	n := int(share*float64(len(c.ends))) + 1
-	if n > len(c.ends) {
-		return c.End
+	if n := int(share * float64(len(c.ends))); n < len(c.ends) {
+		return c.ends[n]
 	}
-	return c.ends[n-1]
+	return c.End
 }
 
 // The lengths of clauses, in runes.
@@ -36,10 +35,8 @@ const (
 // ones, and if need be where a line may break (UAX #14). How the text is cut into pieces makes no difference: a clause
 // ends once the next letter shows that it does. The zero value is ready.
 type Cutter struct {
-	filter filter
-	rest   string // the beginning of a rune
-	at     int    // bytes so far
-
+	filter  filter
+	size    int // of the text so far
 	start   int // of the clause
 	text    []rune
 	ends    []int
@@ -50,129 +47,93 @@ type Cutter struct {
 
 // Write returns the clauses that a piece completes.
 func (c *Cutter) Write(piece string) []Clause {
-	c.rest += piece
-	for c.rest != "" && utf8.FullRuneInString(c.rest) {
-		r, size := utf8.DecodeRuneInString(c.rest)
-		c.rest = c.rest[size:]
-		c.at += size
-		c.filter.add(r, c.at)
-		c.read()
-	}
-	return c.take()
+	c.size += len(piece)
+	return c.write(piece)
 }
 
 // Close returns the last clauses. The last of all ends where the text does.
 func (c *Cutter) Close() []Clause {
-	c.at += len(c.rest)
-	c.filter.close()
-	c.read()
+	clauses := c.write("\n")
 	c.cut(len(c.text))
-	clauses := c.take()
+	clauses = append(clauses, c.clauses...)
+	if len(clauses) == 0 && c.start < c.size {
+		clauses = []Clause{{Start: c.start}}
+	}
 	if n := len(clauses); n > 0 {
-		clauses[n-1].End = c.at
-	} else if c.start < c.at {
-		clauses = []Clause{{Start: c.start, End: c.at}}
+		clauses[n-1].End = c.size
 	}
 	return clauses
 }
 
-func (c *Cutter) take() []Clause {
+func (c *Cutter) write(piece string) []Clause {
+	c.clauses, c.filter.out = nil, nil
+	c.filter.write(piece)
+	for _, p := range c.filter.out {
+		n := len(c.text)
+		switch {
+		case p.r != '\n':
+			c.add(p.r, p.end)
+		case n >= minClause || !strings.ContainsFunc(string(c.text), isWord):
+			c.cut(n)
+		case p.end <= c.size && isWord(c.text[n-1]): // not the end of the text
+			c.add(',', c.ends[n-1])
+		}
+	}
 	clauses := c.clauses
 	c.clauses = nil
 	return clauses
 }
 
-// read takes what is read aloud.
-func (c *Cutter) read() {
-	for _, p := range c.filter.out {
-		if p.r == '\n' {
-			c.line()
-		} else {
-			c.add(p.r, p.end)
-		}
-	}
-	c.filter.out = c.filter.out[:0]
-}
-
 // add adds a rune that is read aloud and ends at a byte of the text.
 func (c *Cutter) add(r rune, end int) {
-	n := len(c.text)
-	if n == 0 && unicode.IsSpace(r) {
+	n, letter := len(c.text), unicode.IsLetter(r)
+	switch {
+	case n == 0 && unicode.IsSpace(r):
 		return
-	}
-	if letter := unicode.IsLetter(r); letter || unicode.IsNumber(r) {
-		switch {
-		case letter && c.stopped && c.cutSentence(r):
-		case n >= minClause && (!c.later || n >= longSoft) && !isWord(c.text[n-1]) && isSoft(string(c.text), r):
-			c.cutBefore(string(c.text))
-		}
-		c.stopped = c.stopped && !letter
-	}
-	if len(c.text) == maxClause {
+	case letter && c.stopped && c.cutSentence(r):
+	case isWord(r) && n >= minClause && (!c.later || n >= longSoft) && !isWord(c.text[n-1]) && isSoft(string(c.text), r):
+		c.cutBefore(string(c.text))
+	case n == maxClause:
 		c.cutLong(r)
 	}
 	c.text, c.ends = append(c.text, r), append(c.ends, end)
-	c.stopped = c.stopped || unicode.Is(unicode.STerm, r)
-}
-
-// line ends a line, and with it a sentence.
-func (c *Cutter) line() {
-	switch n := len(c.text); {
-	case n >= minClause || !strings.ContainsFunc(string(c.text), isWord):
-		c.cut(n)
-	case n > 0 && isWord(c.text[n-1]):
-		c.add(',', c.ends[n-1])
-	}
+	c.stopped = unicode.Is(unicode.STerm, r) || c.stopped && !letter
 }
 
 // cutSentence cuts where the last sentence begins that there is with the next letter, if that is no mistake.
 func (c *Cutter) cutSentence(next rune) bool {
-	before := string(c.text)
-	text, at, last := before+string(next), 0, 0
+	text, last := string(c.text)+string(next), ""
 	for rest, state := text, -1; rest != ""; {
-		var sentence string
-		sentence, rest, state = uniseg.FirstSentenceInString(rest, state)
-		last, at = at, at+len(sentence)
+		last, rest, state = uniseg.FirstSentenceInString(rest, state)
 	}
-	if utf8.RuneCountInString(text[:last]) < minClause || isAbbreviated(text[:last]) {
+	text = strings.TrimSuffix(text, last)
+	if utf8.RuneCountInString(text) < minClause || isAbbreviated(text) {
 		return false
 	}
-	c.cutBefore(text[:last])
+	c.cutBefore(text)
 	return true
 }
 
 // cutBefore cuts at the end of a text, but before opening quotation marks there.
 func (c *Cutter) cutBefore(text string) { c.cut(utf8.RuneCountInString(trimOpeners(text))) }
 
-func trimOpeners(text string) string {
-	text = strings.TrimRight(text, openers)
-	if bare := strings.TrimRight(text, `"'`); strings.HasSuffix(bare, " ") {
-		return bare
-	}
-	return text
-}
-
-// cutLong cuts what is long: after a comma, else where a line may break, else between two characters.
+// cutLong cuts where a line may break, else between two characters.
 func (c *Cutter) cutLong(next rune) {
-	var soft, word, at, n int
+	var word, n int
 	for rest, state := string(c.text)+string(next), -1; ; {
 		var cluster string
 		var is int
 		cluster, rest, is, state = uniseg.StepString(rest, state)
-		if rest == "" || n+utf8.RuneCountInString(cluster) > maxClause {
+		size := utf8.RuneCountInString(cluster)
+		if rest == "" || n+size > maxClause {
 			break
 		}
-		n += utf8.RuneCountInString(cluster)
-		at = n
-		if following, _ := utf8.DecodeRuneInString(rest); is&uniseg.MaskLine == uniseg.LineCanBreak {
+		if n += size; is&uniseg.MaskLine == uniseg.LineCanBreak {
 			word = n
-			if isSoft(string(c.text[:n]), following) {
-				soft = n
-			}
 		}
 	}
-	for _, n := range []int{soft, word, at, maxClause} {
-		if n >= longSoft || n == maxClause {
+	for _, n := range []int{word, n, maxClause} {
+		if n >= longSoft {
 			c.cut(n)
 			return
 		}
@@ -181,19 +142,13 @@ func (c *Cutter) cutLong(next rune) {
 
 // cut makes a clause of the first n runes, if there is something to say in them.
 func (c *Cutter) cut(n int) {
-	text, ends := c.text[:n], c.ends[:n]
+	text := strings.TrimRight(string(c.text[:n]), " ")
+	if strings.ContainsFunc(text, isWord) {
+		end := c.ends[n-1]
+		c.clauses = append(c.clauses, Clause{text, c.start, end, c.ends[:utf8.RuneCountInString(text)]})
+		c.start, c.later = end, true
+	}
 	c.text, c.ends = c.text[n:], c.ends[n:]
-	for len(text) > 0 && unicode.IsSpace(text[len(text)-1]) {
-		text = text[:len(text)-1]
-	}
-	if !strings.ContainsFunc(string(text), isWord) {
-		return
-	}
-	c.clauses = append(c.clauses, Clause{
-		Text: string(text), Start: c.start, End: ends[n-1], ends: ends[:len(text):len(text)],
-	})
-	c.start = ends[n-1]
-	c.later = true
 }
 
 const (
@@ -203,15 +158,23 @@ const (
 	softsWide = "，、；："
 )
 
+// trimOpeners returns a text without opening quotation marks at its end.
+func trimOpeners(text string) string {
+	text = strings.TrimRight(text, openers)
+	if bare := strings.TrimRight(text, `"'`); strings.HasSuffix(bare, " ") {
+		return bare
+	}
+	return text
+}
+
 // isSoft reports whether a clause may end after a text that goes on with a letter or digit: after a comma or the like,
 // or at a space in scripts that put spaces only there.
 func isSoft(text string, next rune) bool {
 	text = trimOpeners(text)
 	bare := strings.TrimRight(text, " ")
-	spaced := len(bare) < len(text)
 	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(bare, closers))
 	return strings.ContainsRune(softsWide, last) ||
-		spaced && (strings.ContainsRune(softs, last) || isUnspaced(last) && isUnspaced(next))
+		bare != text && (strings.ContainsRune(softs, last) || isUnspaced(last) && isUnspaced(next))
 }
 
 // isUnspaced reports whether a rune is of a script that puts no spaces between words, and no full stops.
@@ -227,15 +190,9 @@ func isAbbreviated(text string) bool {
 		return false
 	}
 	word := strings.ToLower(words[len(words)-1])
-	return utf8.RuneCountInString(word) == 1 || len(word) == 2 && word[1] <= '9' || titles[word]
+	return utf8.RuneCountInString(word) == 1 || len(word) == 2 && word[1] <= '9' || strings.Contains(titles, " "+word+" ")
 }
 
 // titles are words that are followed by a name or a number if a full stop follows.
-var titles = func() map[string]bool {
-	set := map[string]bool{}
-	for _, word := range strings.Fields("mr mrs ms dr prof st sr jr rev gen sen rep capt sgt lt hr fr nr bzw ca vgl inkl " +
-		"evtl ggf str abs mme mlle mgr sra dra srta dott sig vs approx fig") {
-		set[word] = true
-	}
-	return set
-}()
+const titles = " mr mrs ms dr prof st sr jr rev gen sen rep capt sgt lt hr fr nr bzw ca vgl inkl evtl ggf str abs " +
+	"mme mlle mgr sra dra srta dott sig vs approx fig "

@@ -59,7 +59,7 @@ func TestClauses(t *testing.T) {
 		"headings":     {"# The *first* one\n\nText is `here`.\n\nAnother\n=======\n\n> quoted ~~words~~\n\n***\n\nEnd_of_it", "The first one|Text is here.|Another, quoted words|End of it"},
 		"task":         {"- [ ] to do first\n- [x] was done before", "to do first,|was done before"},
 		"code":         {"Run this now:\n```sh\nrm -rf /; echo done.\n```\nThat was it.\n~~~\nmore\n```\n~~~\n", "Run this now:|That was it."},
-		"code in line": {"```one``` of them is enough. Two are not.", "of them is enough.|Two are not."},
+		"code in line": {"```one``` of them is enough. Two are not.", "one of them is enough.|Two are not."},
 		"open code":    {"This is an example:\n```go\nfunc main() {}", "This is an example:"},
 		"links":        {"See [the *docs*](https://a.b/c_(d) \"T\") and [ref][1] or ![a cat](x.png)! At https://x.org/a?b=1. Or <http://y.z>, www.k.com/, (https://p.q) end.", "See the docs and ref or a cat!|At. Or,, () end."},
 		"brackets":     {"It is known [1][2] that [pause:2s] arrays [like [this]] end [^3]. Yes [", "It is known that arrays end.|Yes"},

@@ -1,24 +1,26 @@
 package speech
 
 import (
-	"slices"
+	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // filter leaves out of a text what is not read aloud: the signs of Markdown (https://spec.commonmark.org), fenced code,
-// addresses, tables' rules, square brackets with what is in them, emoji. It decides by runes, each at the same one
-// however the text is cut into pieces.
+// addresses, tables' rules, square brackets with what is in them, emoji. It decides once enough of the text has come
+// that more of it makes no difference.
 type filter struct {
-	state state
-	held  []placed // what may turn out to be something else
-	fence string   // that ends the code
-	depth int      // of brackets
-	last  rune     // that was read aloud
-	space int      // where the space before the next rune ends; 0 if there is none
-	gap   bool     // something was left out since the last rune
-	tail  []placed // signs at the end of an address, which may not belong to it
-	out   []placed // what is read aloud, and a line feed at the end of each line
+	held   string   // what is not decided
+	at     int      // where it begins in the text
+	inLine bool     // and not at its beginning
+	fence  string   // that ends the code
+	links  int      // that are open
+	before rune     // the one before
+	last   rune     // that was read aloud
+	space  int      // where the space before the next rune ends; 0 if there is none
+	gap    bool     // something was left out since the last rune
+	out    []placed // what is read aloud, and a line feed at the end of each line
 }
 
 // placed is a rune with the byte at which it ends.
@@ -27,270 +29,142 @@ type placed struct {
 	end int
 }
 
-type state int
+// maxHeld is how far a decision looks ahead, in bytes.
+const maxHeld = 512
 
-const (
-	begins state = iota // a line
-	inText
-	inWord    // that may be an address
-	afterBang // that may begin an image
-	inAddress // of which nothing is read
-	inBrackets
-	afterBrackets
-	inTarget // of a link
-	inInfo   // of code
-	inCode
+var (
+	lineMarks = regexp.MustCompile("^[ \t\r>#*+=|:_~`-]*")
+	brackets  = regexp.MustCompile(`^!?\[((?:[^\[\]\n]|\[[^\[\]\n]*\](?:\([^()\n]*\))?)*)\]` + target)
+	linkEnd   = regexp.MustCompile(`^\]` + target)
+	address   = regexp.MustCompile(`^(?i:https?://|www\.)(?:[^\s<>"()\]|\x{2e80}-\x{10ffff}]|\([^\s()]*\))*`)
+	schemes   = []string{"https://", "http://", "www."}
 )
 
-// maxHeld is for how many runes a bracket stays open.
-const maxHeld = 500
+// target is that of a link.
+const target = `(\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]\n]*\])?`
 
-const lineMarks = " \t\r>#-*+=|:_~`"
-
-var schemes = []string{"https://", "http://", "www."}
-
-// close passes on what is held.
-func (f *filter) close() {
-	for slices.Contains([]state{inBrackets, inWord, afterBang, inAddress, afterBrackets}, f.state) {
-		f.release()
+// write takes the next piece; a line feed ends the text.
+func (f *filter) write(piece string) {
+	f.held += piece
+	for f.held != "" {
+		n := f.decide()
+		if n == 0 {
+			return
+		}
+		f.before, _ = utf8.DecodeLastRuneInString(f.held[:n])
+		f.at, f.held = f.at+n, f.held[n:]
 	}
 }
 
-// release decides that what is held is nothing else than text.
-func (f *filter) release() {
-	held, state := f.held, f.state
-	f.held, f.state = nil, inText
-	switch state {
-	case inBrackets:
-		for _, p := range held {
-			f.add(p.r, p.end)
-		}
-	case inWord, afterBang:
-		for _, p := range held {
-			f.say(p)
-		}
-	case inAddress:
-		for _, p := range f.tail {
-			f.say(p)
-		}
-		f.tail = nil
-	}
-}
-
-func (f *filter) add(r rune, end int) {
-	p := placed{r, end}
-	switch f.state {
-	case begins:
-		f.begin(p)
-	case inText:
-		f.text(p)
-	case inWord:
-		f.word(p)
-	case afterBang:
-		if r == '[' {
-			f.held = nil
-		}
-		f.release()
-		f.add(r, end)
-	case inAddress:
-		f.address(p)
-	case inBrackets:
-		f.bracket(p)
-	case afterBrackets:
-		f.afterBracket(p)
-	case inTarget:
-		switch r {
-		case '(':
-			f.depth++
-		case ')':
-			f.depth--
-		}
-		if f.depth == 0 {
-			f.state = inText
-		} else if r == '\n' {
-			f.state = inText
-			f.add(r, end)
-		}
-	case inInfo, inCode:
-		f.code(r)
-	}
-}
-
-// begin takes the signs at the beginning of a line.
-func (f *filter) begin(p placed) {
-	if strings.ContainsRune(lineMarks, p.r) && len(f.held) < maxHeld {
-		f.held = append(f.held, p)
-		return
-	}
-	var signs strings.Builder
-	for _, h := range f.held {
-		signs.WriteRune(h.r)
-	}
-	bare := strings.TrimLeft(signs.String(), " \t>")
-	if strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~") {
-		f.fence = bare[:len(bare)-len(strings.TrimLeft(bare, bare[:1]))]
-		f.held, f.state = nil, inInfo
-		f.code(p.r)
-		return
-	}
-	if n := len(f.held); n > 0 && p.r != '\n' && strings.ContainsRune("-+#=:", f.held[n-1].r) {
-		f.say(f.held[n-1]) // it belongs to the word
-	}
-	f.held, f.state = nil, inText
-	if p.r != '\n' {
-		f.text(p)
-		return
-	}
-	f.state = begins
-	f.out = append(f.out, p)
-}
-
-// code takes runes of fenced code.
-func (f *filter) code(r rune) {
+// decide takes what comes next, and returns how many bytes it has; 0 means that it is not decided.
+func (f *filter) decide() int {
+	text := f.held[:min(len(f.held), maxHeld)]
+	line, _, over := strings.Cut(text, "\n")
+	whole := over || len(text) == maxHeld // nothing waits any longer
+	r, size := utf8.DecodeRuneInString(text)
 	switch {
-	case r == '`' && f.state == inInfo && f.fence[0] == '`': // code in one line
-		f.state = inText
-	case r == '\n' && f.state == inCode && isFence(f.held, f.fence):
-		f.held, f.state = nil, begins
+	case f.fence != "":
+		if !whole {
+			return 0
+		}
+		if bare := strings.Trim(line, " \t\r>"); strings.HasPrefix(bare, f.fence) && strings.Trim(bare, f.fence[:1]) == "" {
+			f.fence = ""
+		}
+		return min(len(line)+1, len(text))
+	case !f.inLine:
+		marks := lineMarks.FindString(text)
+		bare := strings.TrimLeft(marks, " \t>")
+		fence := strings.HasPrefix(bare, "```") || strings.HasPrefix(bare, "~~~")
+		if !whole && (fence || marks == text) {
+			return 0
+		}
+		if fence && !strings.Contains(line[len(marks):], "`") {
+			f.fence = bare[:len(bare)-len(strings.TrimLeft(bare, bare[:1]))]
+			return min(len(line)+1, len(text))
+		}
+		f.inLine = true
+		bare = strings.TrimRight(marks, "-+#=:")
+		if rest := marks[len(bare):]; rest != "" && marks != strings.TrimRight(line, " \r") {
+			marks = marks[:len(marks)-1] // the last belongs to the word
+		}
+		if marks != "" {
+			return len(marks)
+		}
+	}
+	switch {
 	case r == '\n':
-		f.held, f.state = nil, inCode
-	case f.state == inCode && len(f.held) < maxHeld:
-		f.held = append(f.held, placed{r: r})
-	}
-}
-
-// isFence reports whether a line of code ends the code.
-func isFence(line []placed, fence string) bool {
-	var b strings.Builder
-	for _, p := range line {
-		b.WriteRune(p.r)
-	}
-	text := strings.Trim(b.String(), " \t>\r")
-	return strings.HasPrefix(text, fence) && strings.Trim(text, fence[:1]) == ""
-}
-
-func (f *filter) text(p placed) {
-	switch {
-	case p.r == '\n':
-		f.space, f.state = p.end, begins
-		f.out = append(f.out, p)
-	case p.r == '[':
-		f.state, f.depth = inBrackets, 1
-	case p.r == '!':
-		f.held, f.state = []placed{p}, afterBang
-	case strings.ContainsRune("hHwW", p.r) && (f.space > 0 || !isWord(f.last)):
-		f.state = inWord
-		f.word(p)
+		f.inLine, f.space, f.links = false, f.at+1, 0
+		f.out = append(f.out, placed{r, f.at + 1})
+	case !utf8.FullRuneInString(text), r == '!' && len(text) == 1, !isWord(f.before) && !whole && isScheme(text, true):
+		return 0
+	case r == '[', strings.HasPrefix(text, "!["):
+		return f.bracket(text, whole)
+	case r == ']':
+		f.gap = true
+		if f.links > 0 {
+			f.links--
+			return len(linkEnd.FindString(text))
+		}
+	case !isWord(f.before) && isScheme(text, false):
+		if !whole && !strings.ContainsFunc(text, unicode.IsSpace) {
+			return 0
+		}
+		f.gap = true
+		return len(strings.TrimRight(address.FindString(text), ".,;:!?*_"))
 	default:
-		f.say(p)
+		f.say(r, f.at+size)
 	}
+	return size
 }
 
-// word takes runes that may begin an address.
-func (f *filter) word(p placed) {
-	f.held = append(f.held, p)
-	var b strings.Builder
-	for _, h := range f.held {
-		b.WriteRune(unicode.ToLower(h.r))
-	}
+// isScheme reports whether a text begins as an address does, or may when more has come.
+func isScheme(text string, more bool) bool {
 	for _, scheme := range schemes {
-		switch {
-		case scheme == b.String():
-			f.held, f.state, f.gap, f.depth = nil, inAddress, true, 0
-			return
-		case strings.HasPrefix(scheme, b.String()):
-			return
+		n := min(len(text), len(scheme))
+		if strings.EqualFold(text[:n], scheme[:n]) && more == (n < len(scheme)) {
+			return true
 		}
 	}
-	f.held = f.held[:len(f.held)-1]
-	f.release()
-	f.add(p.r, p.end)
+	return false
 }
 
-// address takes runes of an address, up to a space, a closing sign or one of a script that has none of its own.
-func (f *filter) address(p placed) {
-	switch {
-	case p.r == '(':
-		f.depth++
-	case p.r == ')':
-		f.depth--
+// bracket leaves out brackets. The text of a link is read.
+func (f *filter) bracket(text string, whole bool) int {
+	m := brackets.FindStringSubmatchIndex(text)
+	if !whole && (m == nil || m[1] == len(text) || m[4] < 0 && strings.ContainsRune("([", rune(text[m[1]]))) {
+		return 0
 	}
-	switch {
-	case unicode.IsSpace(p.r), strings.ContainsRune(`<>"]|`, p.r), p.r >= 0x2e80, f.depth < 0:
-		f.release()
-		f.add(p.r, p.end)
-	case strings.ContainsRune(".,;:!?*_", p.r):
-		f.tail = append(f.tail, p)
-	default:
-		f.tail = nil
-	}
-}
-
-func (f *filter) bracket(p placed) {
-	switch p.r {
-	case '[':
-		f.depth++
-	case ']':
-		f.depth--
-	}
-	switch {
-	case f.depth == 0:
-		f.state = afterBrackets
-	case p.r == '\n', len(f.held) >= maxHeld:
-		f.release()
-		f.add(p.r, p.end)
-	default:
-		f.held = append(f.held, p)
-	}
-}
-
-// afterBracket decides whether brackets are a link, whose text is read.
-func (f *filter) afterBracket(p placed) {
 	f.gap = true
-	words := slices.ContainsFunc(f.held, func(h placed) bool { return unicode.IsLetter(h.r) })
-	if p.r != '(' && (p.r != '[' || !words) {
-		f.release()
-		f.add(p.r, p.end)
-		return
+	if m == nil {
+		return 1
 	}
-	f.state = inBrackets
-	f.release()
-	f.close()
-	f.state, f.depth = inTarget, 1
-	if p.r == '[' {
-		f.state = inBrackets
+	if m[4] < 0 || text[m[4]] == '[' && !strings.ContainsFunc(text[m[2]:m[3]], unicode.IsLetter) {
+		return m[3] + 1
 	}
+	f.links++
+	return m[2]
 }
 
-// say passes on a rune that is read aloud, but for signs.
-func (f *filter) say(p placed) {
-	switch r := p.r; {
+// say passes on a rune that is read aloud, with the space before it. A sign that follows what was left out joins on.
+func (f *filter) say(r rune, end int) {
+	switch {
 	case unicode.IsSpace(r):
-		f.space = p.end
+		f.space = end
 		return
-	case r == '|':
-		if f.space = 0; isWord(f.last) {
-			f.pass(placed{',', p.end})
-		}
-		f.space, f.gap = p.end, true
-		return
-	case strings.ContainsRune("*_`~\\<>", r), isEmoji(r), r == '\u200d' && f.gap, unicode.IsControl(r),
+	case r == '|' && isWord(f.last):
+		r, f.space = ',', 0
+	case strings.ContainsRune("*_`~\\<>|", r), isEmoji(r), r == '\u200d' && f.gap, unicode.IsControl(r),
 		r == unicode.ReplacementChar:
-		if f.gap = true; r == '_' && isWord(f.last) || r == '*' && unicode.IsNumber(f.last) {
-			f.space = p.end
+		if f.gap = true; r == '_' && isWord(f.last) || r == '|' || r == '*' && unicode.IsNumber(f.last) {
+			f.space = end
 		}
 		return
 	}
-	f.pass(p)
-}
-
-// pass passes on a rune, with the space before it. A sign that follows what was left out joins on.
-func (f *filter) pass(p placed) {
-	if f.space > 0 && !(f.gap && strings.ContainsRune(".,;:!?)…。，、！？", p.r)) {
+	if f.space > 0 && !(f.gap && strings.ContainsRune(".,;:!?)…。，、！？", r)) {
 		f.out = append(f.out, placed{' ', f.space})
 	}
-	f.space, f.gap, f.last = 0, false, p.r
-	f.out = append(f.out, p)
+	f.space, f.gap, f.last = 0, false, r
+	f.out = append(f.out, placed{r, end})
 }
 
 func isEmoji(r rune) bool {

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -56,9 +55,8 @@ func newService(s Server, path string) (*service, error) {
 	}
 	return &service{
 		Client: wire.NewClient(s.HTTPClient, wire.SSE, wire.Failures{
-			Provider: "speech", Label: wire.Label("OpenAI", "https://api.openai.com/v1", s.URL),
-			Kind:    func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) },
-			Secrets: []string{s.APIKey},
+			Provider: "speech", Label: wire.Label("OpenAI", "https://api.openai.com/v1", s.URL), Secrets: []string{s.APIKey},
+			Kind: func(p wire.Problem) llm.ErrorKind { return wire.KindOfStatus(p.Status) },
 		}),
 		address: strings.TrimRight(s.URL, "/") + cmp.Or(s.Path, path), key: s.APIKey,
 	}, nil
@@ -66,7 +64,9 @@ func newService(s Server, path string) (*service, error) {
 
 // post sends a request, again while the server is busy, and returns an answer with a status of 2xx and at most so many
 // bytes, of which the first one comes within some time.
-func (s *service) post(ctx context.Context, within time.Duration, limit int, kind string, body []byte) (*answer, error) {
+func (s *service) post(
+	ctx context.Context, within time.Duration, limit int, kind string, body []byte,
+) (*answer, error) {
 	if !s.warm.Load() {
 		within += loading
 	}
@@ -76,7 +76,7 @@ func (s *service) post(ctx context.Context, within time.Duration, limit int, kin
 		a.timer = time.AfterFunc(within, func() { a.cancel(context.DeadlineExceeded) })
 		r, err := http.NewRequestWithContext(a.ctx, http.MethodPost, s.address, bytes.NewReader(body))
 		if err != nil {
-			return nil, a.fail(err)
+			return nil, s.Failure(a.ctx, nil, err)
 		}
 		r.Header.Set("Content-Type", kind)
 		if s.key != "" {
@@ -85,7 +85,7 @@ func (s *service) post(ctx context.Context, within time.Duration, limit int, kin
 		if a.Response, err = s.Do(r); err == nil {
 			return a, nil
 		}
-		a.Close()
+		a.stop()
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok {
 			return nil, err
@@ -106,7 +106,7 @@ func (s *service) post(ctx context.Context, within time.Duration, limit int, kin
 var errEnough = errors.New("enough")
 
 // quoting returns an error whose message has the server's own words.
-func quoting(e *llm.Error) error {
+func quoting(e *llm.Error) *llm.Error {
 	if e.Err != nil && !strings.Contains(e.Message, wire.Quote(e.Err.Error())) {
 		e.Message += " It says: " + wire.Quote(e.Err.Error())
 	}
@@ -145,26 +145,33 @@ func (a *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fail returns the error for an answer that broke off, if err is not one for users, nil or errEnough.
+// fail returns the error for an answer that broke off, unless err is one already.
 func (a *answer) fail(err error) error {
-	if _, ok := errors.AsType[*llm.Error](err); ok || err == nil || errors.Is(err, errEnough) {
+	if _, ok := errors.AsType[*llm.Error](err); ok || errors.Is(err, errEnough) {
 		return err
 	}
 	return a.Failure(a.ctx, a.Response, err)
 }
 
 // refuse returns the error for an answer that cannot be used.
-func (a *answer) refuse(format string, args ...any) error {
-	return &llm.Error{
-		Kind: llm.KindBadRequest, Provider: a.Provider, Message: a.Label + " " + fmt.Sprintf(format, args...) + ".",
-	}
+func (a *answer) refuse(why string) error {
+	return &llm.Error{Kind: llm.KindBadRequest, Provider: a.Provider, Message: a.Label + " " + why + "."}
+}
+
+// problem returns the error that an answer is. A status of 0 means an event.
+func (a *answer) problem(body []byte, status int) error {
+	p := wire.ParseProblem(body)
+	p.Status = status
+	return quoting(a.Problem(p))
+}
+
+func (a *answer) stop() {
+	a.timer.Stop()
+	a.cancel(nil)
 }
 
 // Close closes the connection, unless the answer was read to its end.
 func (a *answer) Close() {
-	a.timer.Stop()
-	if a.Response != nil {
-		_ = a.Body.Close()
-	}
-	a.cancel(nil)
+	a.stop()
+	_ = a.Body.Close()
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"mime"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -54,20 +53,24 @@ type Sound struct {
 // maxSpeech limits a server's answer, in bytes.
 const maxSpeech = 32 << 20
 
-// maxOther limits what is read of an answer that is no sound, in bytes.
-const maxOther = 64 << 10
-
 // Speak yields the sound of a text as it comes. An empty voice is the one of the settings, and a speed of 0 the usual
 // one. Without any sound there is an error; the error of a server is an [llm.Error].
 func (s *Speaker) Speak(ctx context.Context, text, voice string, speed float64) iter.Seq2[Sound, error] {
 	return func(yield func(Sound, error) bool) {
-		spoken := false
-		err := s.speak(ctx, text, voice, speed, func(sound Sound) bool {
-			spoken = true
-			return yield(sound, nil)
-		})
-		if err == nil && !spoken {
-			err = (&answer{service: s.service}).refuse("answered without any sound")
+		body, err := json.Marshal(struct {
+			Model  string  `json:"model,omitempty"`
+			Input  string  `json:"input"`
+			Voice  string  `json:"voice,omitempty"`
+			Format string  `json:"response_format"`
+			Speed  float64 `json:"speed,omitempty"`
+		}{s.config.Model, text, cmp.Or(voice, s.config.Voice), s.config.Format, speed})
+		var a *answer
+		if err == nil {
+			a, err = s.service.post(ctx, patience, maxSpeech, "application/json", body)
+		}
+		if err == nil {
+			defer a.Close()
+			err = s.read(a, func(sound Sound) bool { return yield(sound, nil) })
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(Sound{}, err)
@@ -75,92 +78,61 @@ func (s *Speaker) Speak(ctx context.Context, text, voice string, speed float64) 
 	}
 }
 
-func (s *Speaker) speak(ctx context.Context, text, voice string, speed float64, yield func(Sound) bool) error {
-	request := map[string]any{
-		"model": s.config.Model, "input": text, "voice": cmp.Or(voice, s.config.Voice), "response_format": s.config.Format,
-	}
-	if speed != 0 && speed != 1 {
-		request["speed"] = speed
-	}
-	for name, value := range request {
-		if value == "" {
-			delete(request, name)
-		}
-	}
-	body, err := json.Marshal(request)
-	if err != nil {
-		return fmt.Errorf("write request: %w", err)
-	}
-	a, err := s.service.post(ctx, patience, maxSpeech, "application/json", body)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
+// read reads an answer, whose Content-Type says what it is.
+func (s *Speaker) read(a *answer, yield func(Sound) bool) error {
 	media, params, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	d := decoder{rate: s.config.Rate}
 	if rate, _ := strconv.Atoi(params["rate"]); isRate(rate) {
 		d.rate = rate
 	}
-	hear := func(piece []byte) error {
-		samples, err := d.decode(piece)
+	next := a.piece
+	switch strings.TrimPrefix(media, "audio/") {
+	case "text/event-stream":
+		d.raw = true
+		events := wire.NewEvents(a, wire.SSE)
+		next = func() ([]byte, error) { return a.event(events) }
+	case "application/json", "text/html", "text/plain":
+		other, _ := io.ReadAll(a)
+		return a.problem(other, a.StatusCode)
+	case "", "pcm", "x-pcm", "l16", "raw", "x-raw", "application/octet-stream":
+		d.raw = true
+	}
+	for spoken := false; ; {
+		piece, err := next()
+		samples, wrong := d.decode(piece)
+		spoken = spoken || len(samples) > 0
 		switch {
-		case err != nil:
-			return a.refuse("%v (%s)", err, cmp.Or(media, "of no type"))
+		case wrong != nil:
+			return a.refuse(wrong.Error() + " (" + media + ")")
 		case len(samples) > 0 && !yield(Sound{samples, d.rate}):
 			return errEnough
-		}
-		return nil
-	}
-	switch {
-	case media == "text/event-stream":
-		d.raw = true
-		return a.fail(events(a, hear))
-	case strings.HasPrefix(media, "text/"), strings.HasSuffix(media, "json"):
-		other, _ := io.ReadAll(io.LimitReader(a, maxOther))
-		p := wire.ParseProblem(other)
-		p.Status = http.StatusOK
-		return quoting(a.Problem(p))
-	}
-	switch strings.TrimPrefix(strings.TrimPrefix(media, "audio/"), "x-") {
-	case "", "pcm", "l16", "raw", "application/octet-stream":
-		d.raw = true
-	}
-	piece := make([]byte, 8<<10)
-	for {
-		n, err := a.Read(piece)
-		if err := cmp.Or(hear(piece[:n]), err); errors.Is(err, io.EOF) {
+		case errors.Is(err, io.EOF) && !spoken:
+			return a.refuse("answered without any sound")
+		case errors.Is(err, io.EOF):
 			return nil
-		} else if err != nil {
-			return err
+		case err != nil:
+			return a.fail(err)
 		}
 	}
 }
 
-// events reads the sound in a stream of events.
-func events(a *answer, hear func([]byte) error) error {
-	for in := wire.NewEvents(a, wire.SSE); ; {
-		raw, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var e struct {
-			Audio []byte          `json:"audio"` // OpenAI
-			Delta []byte          `json:"delta"` // as in the Realtime API
-			Error json.RawMessage `json:"error"`
-		}
-		if len(raw) == 0 {
-			continue
-		}
-		if err = json.Unmarshal(raw, &e); len(e.Error) > 0 && string(e.Error) != "null" {
-			return quoting(a.Problem(wire.ParseProblem(raw)))
-		}
-		if sound := append(e.Audio, e.Delta...); err == nil && len(sound) > 0 {
-			if err = hear(sound); err != nil {
-				return err
-			}
-		}
+// piece returns the next bytes.
+func (a *answer) piece() ([]byte, error) {
+	b := make([]byte, 8<<10)
+	n, err := a.Read(b)
+	return b[:n], err
+}
+
+// event returns the sound in the next event.
+func (a *answer) event(events *wire.Events) ([]byte, error) {
+	raw, err := events.Next()
+	var e struct {
+		Audio []byte          `json:"audio"` // OpenAI
+		Delta []byte          `json:"delta"` // as in the Realtime API
+		Error json.RawMessage `json:"error"`
 	}
+	if err == nil && len(raw) > 0 && json.Unmarshal(raw, &e) == nil && e.Error != nil {
+		err = a.problem(raw, 0)
+	}
+	return append(e.Audio, e.Delta...), err
 }

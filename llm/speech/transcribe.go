@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"mime/multipart"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -25,11 +23,9 @@ import (
 
 // Transcriber has speech written down by one server. It is safe for concurrent use.
 type Transcriber struct {
-	server  Server
+	model   string
 	service *service
-
-	mu      sync.Mutex
-	refused map[string]bool // fields that the server does not take
+	plain   atomic.Bool // the server refuses what is not needed
 }
 
 // NewTranscriber returns a Transcriber. It sends nothing. Its error means that the URL is not an HTTP address.
@@ -38,7 +34,7 @@ func NewTranscriber(s Server) (*Transcriber, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up transcription: %w", err)
 	}
-	return &Transcriber{server: s, service: service, refused: map[string]bool{}}, nil
+	return &Transcriber{model: s.Model, service: service}, nil
 }
 
 // Utterance is what somebody says, and what may help to understand it.
@@ -61,13 +57,19 @@ type Words struct {
 const maxTranscription = 4 << 20
 
 // Transcribe yields the words of an utterance as they come, none if there are none. The error of a server is an
-// [llm.Error]. Fields that a server refuses by name are left out from then on.
+// [llm.Error]. A server that refuses a request is asked again with what is needed alone.
 func (t *Transcriber) Transcribe(ctx context.Context, u Utterance) iter.Seq2[Words, error] {
 	return func(yield func(Words, error) bool) {
-		a, err := t.ask(ctx, u)
+		plain := t.plain.Load()
+		a, err := t.ask(ctx, u, plain)
+		if e, ok := errors.AsType[*llm.Error](err); ok && !plain &&
+			(e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) {
+			a, err = t.ask(ctx, u, true)
+			t.plain.Store(err == nil)
+		}
 		if err == nil {
 			defer a.Close()
-			err = transcript{yield: yield}.read(a)
+			err = (&transcript{answer: a, yield: yield}).read()
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(Words{}, err)
@@ -75,131 +77,82 @@ func (t *Transcriber) Transcribe(ctx context.Context, u Utterance) iter.Seq2[Wor
 	}
 }
 
-// ask sends an utterance, once more without each field that the server refuses.
-func (t *Transcriber) ask(ctx context.Context, u Utterance) (*answer, error) {
-	within := patience + time.Duration(len(u.Samples))*time.Second/Rate
-	for {
-		fields := t.fields(u)
-		kind, body, err := form(fields, u.Samples)
-		if err != nil {
-			return nil, err
-		}
-		a, err := t.service.post(ctx, within, maxTranscription, kind, body)
-		e, ok := errors.AsType[*llm.Error](err)
-		if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
-			return a, err
-		}
-		again := false
-		t.mu.Lock()
-		for name := range fields {
-			words := strings.Fields(strings.NewReplacer("[]", "", "_", " ").Replace(name))
-			if name != "model" && strings.Contains(strings.ReplaceAll(e.Said, "_", " "), strings.Join(words, " ")) {
-				t.refused[name], again = true, true
+// ask sends an utterance. Only whispers invent words and say how likely there were none; others are asked to send theirs
+// one by one. Only OpenAI's gpt-transcribe has a field for key words; to others they are a prompt.
+func (t *Transcriber) ask(ctx context.Context, u Utterance, plain bool) (*answer, error) {
+	var b bytes.Buffer // which takes all
+	w := multipart.NewWriter(&b)
+	field := func(name string, values ...string) {
+		for _, value := range values {
+			if value != "" {
+				_ = w.WriteField(name, value)
 			}
 		}
-		t.mu.Unlock()
-		if !again {
-			return nil, err
+	}
+	field("model", t.model)
+	field("language", u.Language)
+	if !plain {
+		if t.model == "" || strings.Contains(strings.ToLower(t.model), "whisper") {
+			field("response_format", "verbose_json")
+		} else {
+			field("stream", "true")
 		}
-	}
-}
-
-// fields returns those of a request. Only whispers invent words and say how likely there were none; others are asked to
-// send theirs one by one. Only OpenAI's gpt-transcribe has a field for key words; to others they are a prompt.
-func (t *Transcriber) fields(u Utterance) map[string][]string {
-	model := strings.ToLower(t.server.Model)
-	fields := map[string][]string{"model": {t.server.Model}, "language": {u.Language}, "response_format": {"json"}}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if model == "" || strings.Contains(model, "whisper") {
-		fields["response_format"] = []string{"verbose_json"}
-	} else {
-		fields["stream"] = []string{"true"}
-	}
-	if strings.HasPrefix(model, "gpt-transcribe") && !t.refused["keywords[]"] {
-		fields["keywords[]"] = u.Keywords
-	} else if words := strings.Join(u.Keywords, ", "); words != "" {
-		u.Prompt = strings.TrimSpace(u.Prompt + "\n" + words)
-	}
-	fields["prompt"] = []string{u.Prompt}
-	maps.DeleteFunc(fields, func(name string, values []string) bool {
-		return t.refused[name] || strings.Join(values, "") == ""
-	})
-	return fields
-}
-
-// form writes a request.
-func form(fields map[string][]string, samples []int16) (kind string, body []byte, err error) {
-	var b bytes.Buffer
-	w := multipart.NewWriter(&b)
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, value := range fields[name] {
-			err = errors.Join(err, w.WriteField(name, value))
+		if strings.HasPrefix(t.model, "gpt-transcribe") {
+			field("keywords[]", u.Keywords...)
+		} else {
+			u.Prompt = strings.TrimSpace(u.Prompt + "\n" + strings.Join(u.Keywords, ", "))
 		}
+		field("prompt", u.Prompt)
 	}
-	file, failed := w.CreatePart(map[string][]string{
-		"Content-Disposition": {`form-data; name="file"; filename="speech.wav"`}, "Content-Type": {"audio/wav"},
-	})
-	if err = errors.Join(err, failed); err != nil {
-		return "", nil, fmt.Errorf("write form: %w", err)
-	}
-	_, err = file.Write(WAV(samples, Rate))
-	err = errors.Join(err, w.Close())
-	return w.FormDataContentType(), b.Bytes(), err
+	file, _ := w.CreateFormFile("file", "speech.wav")
+	_, _ = file.Write(WAV(u.Samples, Rate))
+	_ = w.Close()
+	within := patience + time.Duration(len(u.Samples))*time.Second/Rate
+	return t.service.post(ctx, within, maxTranscription, w.FormDataContentType(), b.Bytes())
 }
 
 // transcript reads an answer.
 type transcript struct {
+	*answer
+
 	yield func(Words, error) bool
 	last  rune
 	kind  string // of the events whose texts count
 }
 
-// read reads an answer in any form: one JSON object, a stream of events, or plain text.
-func (t transcript) read(a *answer) error {
-	in := bufio.NewReader(a)
-	first, err := in.ReadByte()
-	for err == nil && unicode.IsSpace(rune(first)) {
-		first, err = in.ReadByte()
+// read reads an answer in any form: a stream of events, one JSON object, or plain text.
+func (t *transcript) read() error {
+	in := bufio.NewReader(t)
+	start, _ := in.Peek(len("event:"))
+	switch name, _, isField := bytes.Cut(start, []byte(":")); {
+	case isField && (len(name) == 0 || string(name) == "data" || string(name) == "event"):
+		for events := wire.NewEvents(in, wire.SSE); ; {
+			event, err := events.Next()
+			if err == nil && event != nil {
+				err = t.event(event, 0)
+			}
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			if err != nil {
+				return t.fail(err)
+			}
+		}
 	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		err = in.UnreadByte()
-	}
-	if err != nil {
+	body, err := io.ReadAll(in)
+	switch body = bytes.TrimSpace(body); {
+	case err != nil:
 		return err
+	case bytes.HasPrefix(body, []byte("{")):
+		return t.event(body, t.StatusCode)
+	case bytes.HasPrefix(body, []byte("<")):
+		return t.problem(body, t.StatusCode)
 	}
-	if start, _ := in.Peek(len("event:")); first != ':' && !bytes.HasPrefix(start, []byte("data:")) &&
-		!bytes.HasPrefix(start, []byte("event:")) {
-		body, err := io.ReadAll(in)
-		switch {
-		case err != nil:
-			return err
-		case first == '{':
-			return t.event(a, body, true)
-		case first == '<':
-			return a.refuse("answered with a page and not with words: check the address in the settings")
-		}
-		return t.tell(strings.TrimSpace(string(body)), 0, false)
-	}
-	for events := wire.NewEvents(in, wire.SSE); ; {
-		event, err := events.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil && event != nil {
-			err = t.event(a, event, false)
-		}
-		if err != nil {
-			return a.fail(err)
-		}
-	}
+	return t.tell(string(body), 0)
 }
 
-// event takes an event, or the whole answer.
-func (t *transcript) event(a *answer, raw []byte, whole bool) error {
+// event takes an event, or the whole answer with its status.
+func (t *transcript) event(raw []byte, status int) error {
 	var e struct {
 		Type     string          `json:"type"`
 		Delta    string          `json:"delta"`
@@ -216,59 +169,41 @@ func (t *transcript) event(a *answer, raw []byte, whole bool) error {
 		} `json:"choices"`
 	}
 	_ = json.Unmarshal(raw, &e) // a field of an unexpected form must not hide the others
-	if len(e.Error) > 0 && string(e.Error) != "null" || whole && e.Text == nil {
-		p := wire.ParseProblem(raw)
-		if whole {
-			p.Status = http.StatusOK
-		}
-		return quoting(a.Problem(p))
+	if e.Error != nil || status > 0 && e.Text == nil {
+		return t.problem(raw, status)
 	}
 	for i, s := range e.Segments {
 		if i == 0 || s.NoSpeech < e.NoSpeech {
 			e.NoSpeech = s.NoSpeech
 		}
 	}
-	text, kind := "", e.Type
-	switch {
-	case len(e.Choices) > 0: // vLLM
-		text, kind = e.Choices[0].Delta.Content, "delta"
-	case e.Text != nil: // of a segment, or of all that was said
-		text = *e.Text
-	default:
-		text = e.Delta
+	text := e.Delta
+	if len(e.Choices) > 0 { // vLLM
+		text = e.Choices[0].Delta.Content
 	}
-	if t.kind == "" && strings.TrimSpace(text) != "" {
-		t.kind = kind
+	if e.Text != nil { // of a segment, or all that was said
+		if text = strings.TrimSpace(*e.Text); text != "" && t.last > ' ' && t.last < 0x2e80 {
+			text = " " + text // but for scripts that have no spaces
+		}
 	}
-	if t.kind != kind {
+	if t.kind == "" && text != "" {
+		t.kind = e.Type + "."
+	}
+	if t.kind != e.Type+"." {
 		text = "" // it was told already
 	}
-	return t.tell(text, e.NoSpeech, e.Text != nil)
+	return t.tell(text, e.NoSpeech)
 }
 
-// tell yields words. Those of a segment are apart from others, but in scripts that put no spaces between words.
-func (t *transcript) tell(text string, noSpeech float64, segment bool) error {
-	switch {
-	case segment:
-		text = strings.TrimSpace(text)
-	case t.last == 0:
+func (t *transcript) tell(text string, noSpeech float64) error {
+	if t.last == 0 {
 		text = strings.TrimLeftFunc(text, unicode.IsSpace)
 	}
 	if text != "" {
-		first, _ := utf8.DecodeRuneInString(text)
-		if segment && isSpaced(t.last) && isSpaced(first) {
-			text = " " + text
-		}
 		t.last, _ = utf8.DecodeLastRuneInString(text)
 	}
-	if text == "" && noSpeech == 0 || t.yield(Words{text, noSpeech}, nil) {
-		return nil
+	if (text != "" || noSpeech > 0) && !t.yield(Words{text, noSpeech}, nil) {
+		return errEnough
 	}
-	return errEnough
-}
-
-// isSpaced reports whether a space stands between words that begin or end with such a rune.
-func isSpaced(r rune) bool {
-	return r != 0 && !unicode.IsSpace(r) && !isUnspaced(r) && !unicode.In(r, unicode.Han, unicode.Hiragana,
-		unicode.Katakana) && (r < 0x3000 || r > 0x30ff) && (r < 0xff00 || r > 0xffef)
+	return nil
 }

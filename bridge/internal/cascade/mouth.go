@@ -27,112 +27,73 @@ func NewMouth(tts *speech.Speaker) *Mouth { return &Mouth{tts} }
 
 func (m *Mouth) Speak(ctx context.Context, s served.Saying) iter.Seq2[served.Frame, error] {
 	return func(yield func(served.Frame, error) bool) {
-		var tasks sync.WaitGroup
-		defer tasks.Wait()
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		encoder, err := opus.NewEncoder(media.ClockRate)
-		if err != nil {
-			yield(served.Frame{}, err)
-			return
-		}
-		v := &voice{ctx: ctx, encoder: encoder, sent: make(chan int, 2), perByte: time.Second / 16}
-		v.tell = func(f served.Frame) bool {
-			v.spoken = max(v.spoken, f.Spoken)
-			f.Spoken = v.spoken
-			for len(v.sent) > 0 {
-				f.Sent += <-v.sent
-			}
-			return yield(f, nil)
-		}
+		v := &voice{tts: m.tts, saying: s, yield: yield, sent: make(chan int, 2)}
+		defer v.tasks.Wait()
+		v.ctx, v.stop = context.WithCancel(ctx)
+		defer v.stop()
 		clips := make(chan *clip)
-		tasks.Go(func() {
+		v.tasks.Go(func() {
 			defer close(clips)
-			v.fetch(m.tts, s, clips, &tasks)
+			v.fetch(clips)
 		})
-		if err := v.speak(clips); err != nil && ctx.Err() == nil && !errors.Is(err, errEnough) {
+		if err := v.speak(clips); err != nil && v.ctx.Err() == nil {
 			yield(served.Frame{}, err)
 		}
 	}
 }
 
-// errEnough means that nobody listens any more.
-var errEnough = errors.New("enough")
-
-// voice is what speaks one message.
+// voice speaks one message.
 type voice struct {
-	ctx       context.Context
-	tell      func(served.Frame) bool
-	sent      chan int // characters of a clause that is being spoken now
+	ctx    context.Context
+	stop   context.CancelFunc
+	tts    *speech.Speaker
+	saying served.Saying
+	yield  func(served.Frame, error) bool
+	tasks  sync.WaitGroup
+	sent   chan int // characters of a clause that is being spoken now
+
 	encoder   *opus.Encoder
 	resampler *pcm.Resampler
-	rate      int     // from which it resamples
-	rest      []int16 // less than a frame
-	spoken    int     // bytes of the text
-	perByte   time.Duration
+	rate      int       // from which it resamples
+	rest      []int16   // less than a frame
+	spoken    int       // bytes of the text
 	ends      time.Time // when what was told will have been heard, if it is at once
 }
 
-// clip is a clause and its sound, as far as it has come.
+// clip is a clause and its sound.
 type clip struct {
 	speech.Clause
 
-	mu    sync.Mutex
-	sound speech.Sound // that was not taken
-	over  bool         // there will be no more
-	err   error
-	more  chan struct{} // has a value when something has come
-	begun chan struct{} // closed once something has come
+	sound chan speech.Sound // closed at its end
+	begun chan struct{}     // closed once there is some, or will be none
+	err   error             // why it ended
 }
 
-func (c *clip) add(s speech.Sound, over bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sound.Samples, c.over = append(c.sound.Samples, s.Samples...), over
-	if s.Rate > 0 {
-		c.sound.Rate = s.Rate
-	}
-	if err != nil {
-		c.err = err
-	}
-	select {
-	case <-c.begun:
-	default:
-		close(c.begun)
-	}
-	select {
-	case c.more <- struct{}{}:
-	default:
-	}
-}
+// maxPieces is how many pieces of a clause's sound wait.
+const maxPieces = 4096
 
-// fetch has the clauses of a text spoken, one more than is played, each once the one before has a sound: some servers
-// make them one after the other.
-func (v *voice) fetch(tts *speech.Speaker, s served.Saying, clips chan<- *clip, tasks *sync.WaitGroup) {
+// fetch has the clauses of the message spoken, one more than is played, each once the one before has a sound: some
+// servers make them one after the other.
+func (v *voice) fetch(clips chan<- *clip) {
 	var cutter speech.Cutter
 	var clauses []speech.Clause
 	var next *clip
+	var to chan<- *clip       // for it
 	var begun <-chan struct{} // of the one before; nil if it has
-	for text := s.Text; text != nil || next != nil || len(clauses) > 0; {
+	for text := v.saying.Text; text != nil || next != nil || len(clauses) > 0; {
 		if next == nil && begun == nil && len(clauses) > 0 {
-			next = &clip{Clause: clauses[0], more: make(chan struct{}, 1), begun: make(chan struct{})}
-			clauses, begun = clauses[1:], next.begun
-			v.sent <- utf8.RuneCountInString(next.Text) // there is room: no more than two are not told
-			tasks.Go(next.fetcher(v.ctx, tts, s))
-		}
-		var to chan<- *clip
-		if next != nil {
-			to = clips
+			c := &clip{clauses[0], make(chan speech.Sound, maxPieces), make(chan struct{}), nil}
+			next, to, begun = c, clips, c.begun
+			clauses = clauses[1:]
+			v.tasks.Go(func() { v.sound(c) })
 		}
 		select {
 		case piece, ok := <-text:
-			if ok {
-				clauses = append(clauses, cutter.Write(piece)...)
-			} else {
+			if clauses = append(clauses, cutter.Write(piece)...); !ok {
 				clauses, text = append(clauses, cutter.Close()...), nil
 			}
 		case to <- next:
-			next = nil
+			next, to = nil, nil
 		case <-begun:
 			begun = nil
 		case <-v.ctx.Done():
@@ -141,15 +102,25 @@ func (v *voice) fetch(tts *speech.Speaker, s served.Saying, clips chan<- *clip, 
 	}
 }
 
-// fetcher returns a function that fetches the sound.
-func (c *clip) fetcher(ctx context.Context, tts *speech.Speaker, s served.Saying) func() {
-	return func() {
-		if c.Text != "" { // the end of a text may have none
-			for sound, err := range tts.Speak(ctx, c.Text, s.Voice, s.Speed) {
-				c.add(sound, false, told(err, "speech_failed"))
-			}
+// sound fetches the sound of a clause.
+func (v *voice) sound(c *clip) {
+	begin := sync.OnceFunc(func() { close(c.begun) })
+	defer begin()
+	defer close(c.sound)
+	if c.Text == "" { // the end of a text may have none
+		return
+	}
+	v.sent <- utf8.RuneCountInString(c.Text) // there is room: no more than two are not told
+	for s, err := range v.tts.Speak(v.ctx, c.Text, v.saying.Voice, v.saying.Speed) {
+		if c.err = told(err, "speech_failed"); err != nil {
+			return
 		}
-		c.add(speech.Sound{}, true, nil)
+		select {
+		case c.sound <- s:
+			begin()
+		case <-v.ctx.Done():
+			return
+		}
 	}
 }
 
@@ -157,120 +128,92 @@ func (c *clip) fetcher(ctx context.Context, tts *speech.Speaker, s served.Saying
 const maxFailures = 2
 
 // speak plays clips, and returns why it gave up.
-func (v *voice) speak(clips <-chan *clip) error {
+func (v *voice) speak(clips <-chan *clip) (err error) {
+	if v.encoder, err = opus.NewEncoder(media.ClockRate); err != nil {
+		return err
+	}
 	failures := 0
 	for c := range clips {
 		heard, err := v.play(c)
-		switch e, ok := errors.AsType[*realtime.Error](err); {
-		case err == nil:
-			failures = 0
-			continue
-		case errors.Is(err, errEnough) || v.ctx.Err() != nil:
-			return err
-		case heard: // what broke off is over
-			continue
-		case !ok || e.Type != "invalid_request_error":
+		if v.ctx.Err() != nil {
+			return nil
+		}
+		skipped := err
+		if e, ok := errors.AsType[*realtime.Error](err); err == nil || heard {
+			failures, skipped = 0, nil // what broke off is over
+		} else if !ok || e.Type != "invalid_request_error" {
 			failures++
 		}
 		if failures == maxFailures {
 			return err
 		}
-		if !v.tell(served.Frame{Spoken: c.End, Skipped: err}) {
-			return errEnough
+		if err = v.tell(served.Frame{Spoken: c.End, Skipped: skipped}); err != nil {
+			return err
 		}
 	}
 	if n := len(v.rest); n > 0 {
 		v.rest = append(v.rest, make([]int16, media.FrameStep-n)...)
-		if err := v.frames(v.spoken); err != nil {
-			return err
-		}
 	}
-	return nil
-}
-
-// play tells the frames of a clip, and reports whether it has a sound.
-func (v *voice) play(c *clip) (heard bool, err error) {
-	share := 0.0
-	var length time.Duration
-	for {
-		sound, left, over, err := v.take(c)
-		n := len(sound.Samples)
-		if n == 0 {
-			if err == nil && heard && over {
-				v.perByte = length / time.Duration(max(1, len(c.Text)))
-			}
-			if err == nil && !v.tell(served.Frame{Spoken: c.End}) {
-				return heard, errEnough
-			}
-			return heard, err
-		}
-		heard = true
-		if err := v.resample(sound); err != nil {
-			return false, err
-		}
-		length += time.Duration(n) * time.Second / time.Duration(sound.Rate)
-		rest := n + left
-		if !over {
-			expected := time.Duration(len(c.Text))*v.perByte - length
-			rest = max(rest+sound.Rate/2, int(expected*time.Duration(sound.Rate)/time.Second))
-		}
-		share += (1 - share) * float64(n) / float64(rest)
-		spoken := c.Spoken(share)
-		if over && left < sound.Rate/50 {
-			spoken = c.End
-		}
-		if err := v.frames(spoken); err != nil {
-			return true, err
-		}
-	}
+	return v.frames(v.spoken)
 }
 
 // lead is how much sound of a clause is told ahead of time while its length is not known: where in the text the sound
 // is is only estimated until then.
 const lead = time.Second
 
-// take waits for the next 20 ms of a clip and returns them, or less at its end, and how many samples have come after
-// them.
-func (v *voice) take(c *clip) (s speech.Sound, left int, over bool, err error) {
-	for {
-		ahead := time.Until(v.ends.Add(-lead))
-		c.mu.Lock()
-		n, have := c.sound.Rate/50, len(c.sound.Samples)
-		if c.over || n > 0 && have >= 2*n && ahead <= 0 { // what is last is known to be
-			n = min(n, have)
-			s = speech.Sound{Samples: c.sound.Samples[:n:n], Rate: c.sound.Rate}
-			c.sound.Samples = c.sound.Samples[n:]
-			defer c.mu.Unlock()
-			return s, have - n, c.over, c.err
-		}
-		c.mu.Unlock()
+// play tells the frames of a clip, and reports whether it has a sound.
+func (v *voice) play(c *clip) (heard bool, err error) {
+	var samples []int16 // that have come
+	rate, over := 0, false
+	left := float64(len(c.Text)) / 16 // seconds, as long as nothing better is known
+	for share := 0.0; ; {
+		n := rate / 50
 		var due <-chan time.Time
-		if n > 0 && have >= 2*n {
-			due = time.After(ahead)
+		if n > 0 && len(samples) >= 2*n && len(c.sound) == 0 { // what is last is known to be
+			due = time.After(time.Until(v.ends.Add(-lead)))
 		}
-		select {
-		case <-c.more:
-		case <-due:
-		case n := <-v.sent:
-			if !v.tell(served.Frame{Sent: n}) {
-				return s, 0, true, errEnough
+		if !over {
+			select {
+			case s, ok := <-c.sound:
+				if over = !ok; ok {
+					samples, rate = append(samples, s.Samples...), s.Rate
+				}
+				continue
+			case n := <-v.sent:
+				if err := v.tell(served.Frame{Sent: n}); err != nil {
+					return heard, err
+				}
+				continue
+			case <-v.ctx.Done():
+				return heard, v.ctx.Err()
+			case <-due:
 			}
-		case <-v.ctx.Done():
-			return s, 0, true, v.ctx.Err()
+		}
+		if n = min(n, len(samples)); n == 0 {
+			return heard, c.err
+		}
+		if v.resampler == nil || v.rate != rate {
+			if v.resampler, err = pcm.NewResampler(rate, media.ClockRate); err != nil {
+				return heard, err
+			}
+			v.rate = rate
+		}
+		v.rest = append(v.rest, v.resampler.Process(samples[:n])...)
+		all := float64(len(samples))
+		if !over {
+			all = max(all+float64(rate)/2, left*float64(rate))
+		}
+		share += (1 - share) * float64(n) / all
+		left -= float64(n) / float64(rate)
+		heard, samples = true, samples[n:]
+		spoken := c.Spoken(share)
+		if over && len(samples) < rate/50 {
+			spoken = c.End
+		}
+		if err := v.frames(spoken); err != nil {
+			return true, err
 		}
 	}
-}
-
-// resample adds samples to the rest at the rate of frames.
-func (v *voice) resample(s speech.Sound) (err error) {
-	if v.resampler == nil || s.Rate != v.rate {
-		if v.resampler, err = pcm.NewResampler(s.Rate, media.ClockRate); err != nil {
-			return err
-		}
-		v.rate = s.Rate
-	}
-	v.rest = append(v.rest, v.resampler.Process(s.Samples)...)
-	return nil
 }
 
 // frames tells whole frames of the rest.
@@ -284,9 +227,22 @@ func (v *voice) frames(spoken int) error {
 			v.ends = now
 		}
 		v.ends = v.ends.Add(media.FrameTime)
-		if !v.tell(served.Frame{Opus: slices.Clone(packet), Spoken: spoken}) {
-			return errEnough
+		if err = v.tell(served.Frame{Opus: slices.Clone(packet), Spoken: spoken}); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// tell hands over a frame. Its error means that nobody listens any more.
+func (v *voice) tell(f served.Frame) error {
+	v.spoken = max(v.spoken, f.Spoken)
+	f.Spoken = v.spoken
+	for len(v.sent) > 0 {
+		f.Sent += <-v.sent
+	}
+	if !v.yield(f, nil) {
+		v.stop()
+	}
+	return v.ctx.Err()
 }
