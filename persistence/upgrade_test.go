@@ -28,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			url := filledBy(t, engine, "before-0.1.0")
+			url := filledBy(t, engine)
 			columns := columnsOf(t, url)
 			want := contents(t, url, columns)
 			s := persistencetest.Open(t, url, persistence.Options{})
@@ -59,26 +59,6 @@ func TestUpgrade(t *testing.T) {
 			for _, query := range []string{"herons", "geese", "storks"} {
 				testkit.Equal(t, find(query), "", "%q is found", query)
 			}
-		})
-	}
-}
-
-// TestUpgradeOfVersion27 is TestUpgrade for the version that the tables had before the commits that led to 0.1.0. What
-// its responses were for is told from what they said.
-func TestUpgradeOfVersion27(t *testing.T) {
-	t.Parallel()
-	for engine, fresh := range map[string]string{"sqlite": persistencetest.SQLiteURL(t), "postgres": persistencetest.PostgresURL(t)} {
-		t.Run(engine, func(t *testing.T) {
-			t.Parallel()
-			url := filledBy(t, engine, "version-27")
-			columns := columnsOf(t, url)
-			columns["responses"] = slices.DeleteFunc(columns["responses"], func(name string) bool { return name == `"status_reason"` })
-			want := contents(t, url, columns)
-			persistencetest.Open(t, url, persistence.Options{})
-			wantSame(t, contents(t, url, columns), want)
-			wantSame(t, schemaOf(t, url), schemaOf(t, fresh))
-			kinds := persistencetest.Rows(t, url, "SELECT kind, status_reason, count(*) FROM responses WHERE kind <> 'response' OR status_reason <> '' GROUP BY kind, status_reason")
-			testkit.Equal(t, fmt.Sprint(kinds), "[[title  2]]", "what is no answer")
 		})
 	}
 }
@@ -153,8 +133,8 @@ func merged[V any](a, b map[string]V) map[string]V {
 	return all
 }
 
-// filledBy makes a database from what an older program left, and returns its address.
-func filledBy(t *testing.T, engine, program string) (url string) {
+// filledBy makes a database from what that commit left, and returns its address.
+func filledBy(t *testing.T, engine string) (url string) {
 	t.Helper()
 	read := func(name string) []byte {
 		packed, err := os.ReadFile(filepath.Join("testdata", name))
@@ -167,13 +147,13 @@ func filledBy(t *testing.T, engine, program string) (url string) {
 	}
 	if engine == "sqlite" {
 		path := filepath.Join(t.TempDir(), "voicebridge.db")
-		must(t, os.WriteFile(path, read(program+".db.gz"), 0o600))
+		must(t, os.WriteFile(path, read("before-0.1.0.db.gz"), 0o600))
 		return "sqlite:" + path
 	}
 	url = persistencetest.EmptyPostgresURL(t)
 	conn, err := pgx.Connect(t.Context(), url)
 	must(t, err)
-	_, err = conn.PgConn().Exec(t.Context(), string(read(program+".sql.gz"))).ReadAll()
+	_, err = conn.PgConn().Exec(t.Context(), string(read("before-0.1.0.sql.gz"))).ReadAll()
 	must(t, err)
 	must(t, conn.Close(t.Context()))
 	return url
@@ -248,7 +228,7 @@ func TestOtherVersions(t *testing.T) {
 	t.Parallel()
 	for engine, newURL := range map[string]func(testing.TB) string{"sqlite": persistencetest.SQLiteURL, "postgres": persistencetest.PostgresURL} {
 		for version, want := range map[int]string{
-			29:    "version 29, and this program begins with 30: run voicebridge migrate of",
+			27:    "version 27, and this program begins with 30: run voicebridge migrate of",
 			99999: "version 99999, and this program knows none after",
 		} {
 			t.Run(fmt.Sprint(engine, version), func(t *testing.T) {
