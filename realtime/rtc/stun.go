@@ -25,7 +25,7 @@ func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (net
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("write STUN request: %w", err)
 	}
-	raw, err := Exchange(ctx, conn, to, request.Raw, func(packet []byte) bool {
+	raw, err := askUntil(ctx, conn, to, request.Raw, func(packet []byte) bool {
 		m := stun.Message{Raw: packet}
 		return m.Decode() == nil && m.TransactionID == request.TransactionID
 	})
@@ -41,8 +41,8 @@ func PublicAddress(ctx context.Context, conn net.PacketConn, server string) (net
 	return netip.AddrPortFrom(ip.Unmap(), uint16(seen.Port)), nil
 }
 
-// Exchange sends a packet until one arrives that is wanted, or until ctx ends.
-func Exchange(
+// askUntil sends a packet until one arrives that is wanted, or until ctx ends.
+func askUntil(
 	ctx context.Context, conn net.PacketConn, to net.Addr, packet []byte, wanted func([]byte) bool,
 ) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Now()) }) // the next read fails at the latest

@@ -57,7 +57,7 @@ func (d *doctor) examine(ctx context.Context, begin func(step string)) {
 		check func(context.Context)
 	}{
 		{aboutDatabase, d.database}, {aboutListening, d.listening}, {"sign-in", d.signIn},
-		{aboutCalls, d.calls}, {"typed messages", d.typing}, {aboutMedia, d.media}, {aboutMedia, d.publicAddresses},
+		{aboutCalls, d.calls}, {"typed messages", d.typing}, {aboutMedia, d.media},
 		{aboutICE, d.loopback}, {"ICE servers", d.iceServers},
 		{"microphone", d.microphone}, {aboutPrograms, d.programs}, {aboutMCP, d.mcpServers},
 	} {

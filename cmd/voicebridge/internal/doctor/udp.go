@@ -1,23 +1,16 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"voicebridge/realtime/media"
 	"voicebridge/realtime/rtc"
 )
-
-// hairpinTimeout is how long a packet to this machine's public address may be under way.
-const hairpinTimeout = 2 * time.Second
 
 // mediaSocket opens the port for audio, or any if it is not set or taken.
 func (d *doctor) mediaSocket() (*net.UDPConn, error) {
@@ -28,57 +21,17 @@ func (d *doctor) mediaSocket() (*net.UDPConn, error) {
 	return conn, err
 }
 
-// publicAddresses reports whether what is sent to the addresses that browsers are told arrives at the port for audio.
-func (d *doctor) publicAddresses(ctx context.Context) {
-	c := &d.cfg
-	if c.Media.UDPPort == 0 || len(c.Media.PublicIPs) == 0 {
-		return
-	}
-	conn, err := d.mediaSocket()
-	if err != nil {
-		d.say(problem, aboutMedia, "%v", err)
-		return
-	}
-	defer func() { _ = conn.Close() }() // nothing is lost
-	if conn.LocalAddr().(*net.UDPAddr).Port != c.Media.UDPPort {
-		return // the running voicebridge has it
-	}
-	for _, ip := range c.Media.PublicIPs {
-		to := net.JoinHostPort(ip, strconv.Itoa(c.Media.UDPPort))
-		ctx, cancel := context.WithTimeoutCause(ctx, hairpinTimeout, errors.New("no packet in "+hairpinTimeout.String()))
-		if err := arrives(ctx, conn, to); err != nil {
-			d.say(warning, aboutMedia,
-				"what this machine sends to %s by UDP does not arrive here: if browsers elsewhere hear nothing, open that port "+
-					"in the firewall and forward it to this machine; some routers lose only what comes from within (%v)", to, err)
-		} else {
-			d.say(fine, aboutMedia, "what is sent to %s by UDP arrives here", to)
-		}
-		cancel()
-	}
-}
-
-// arrives returns why what is sent to an address, host:port, does not arrive at conn.
-func arrives(ctx context.Context, conn net.PacketConn, address string) error {
-	to, err := net.ResolveUDPAddr("udp", address)
-	if err != nil {
-		return err
-	}
-	token := []byte(rand.Text())
-	_, err = rtc.Exchange(ctx, conn, to, token, func(packet []byte) bool { return bytes.Equal(packet, token) })
-	return err
-}
-
-// iceServers asks each STUN and TURN server for an address.
+// iceServers asks each STUN server for an address, and each TURN server that takes UDP, as it answers that, too.
 func (d *doctor) iceServers(ctx context.Context) {
 	for _, s := range slices.Concat(d.cfg.ICEServers, d.cfg.TURNServers("doctor", time.Now())) {
 		for _, address := range s.URLs {
-			about := "ICE server " + address
-			ctx, cancel := context.WithTimeoutCause(ctx, mediaTimeout, errors.New("no answer in "+mediaTimeout.String()))
-			if host, ok := strings.CutPrefix(address, "stun:"); ok {
-				d.stun(ctx, about, host)
-			} else {
-				d.relay(ctx, about, rtc.ICEServer{URLs: []string{address}, Username: s.Username, Credential: s.Credential.Reveal()})
+			scheme, host, _ := strings.Cut(address, ":")
+			if strings.HasSuffix(scheme, "s") || strings.HasSuffix(host, "transport=tcp") {
+				d.say(fine, "ICE server "+address, "it was not tried, as it is not asked by UDP")
+				continue
 			}
+			ctx, cancel := context.WithTimeoutCause(ctx, mediaTimeout, errors.New("no answer in "+mediaTimeout.String()))
+			d.stun(ctx, "ICE server "+address, host)
 			cancel()
 		}
 	}
@@ -119,38 +72,4 @@ func stunAddress(server string) string {
 		return server
 	}
 	return net.JoinHostPort(strings.Trim(server, "[]"), "3478")
-}
-
-// relay reports whether a TURN server relays, or a STUN server that needs TLS answers.
-func (d *doctor) relay(ctx context.Context, about string, server rtc.ICEServer) {
-	answer, err := gather(ctx, server)
-	relays := strings.HasPrefix(server.URLs[0], "turn")
-	switch {
-	case err != nil:
-		d.say(problem, about, "%v", err)
-	case strings.Contains(answer, " typ relay"):
-		d.say(fine, about, "it relays")
-	case strings.Contains(answer, " typ srflx") && !relays:
-		d.say(fine, about, "it answers")
-	case relays:
-		d.say(problem, about, "it provides no relay: are the address and the password right, and is it reachable?")
-	default:
-		d.say(warning, about,
-			"it returned no address: it is unreachable, or this machine has a public address and needs none")
-	}
-}
-
-// gather returns an answer with the candidates that a server provides.
-func gather(ctx context.Context, server rtc.ICEServer) (answer string, err error) {
-	api, err := rtc.New(rtc.Config{ICEServers: []rtc.ICEServer{server}})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, api.Close()) }()
-	_, offer, err := api.Offer(ctx, media.Handlers{})
-	if err != nil {
-		return "", err
-	}
-	_, answer, err = api.Answer(ctx, offer, media.Handlers{})
-	return answer, err
 }
