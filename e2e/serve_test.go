@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"net/http"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,13 +32,14 @@ func TestServe(t *testing.T) {
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	s := launch(t, nil, "simulate", "--listen", "127.0.0.1:0", "--refuse-status", "503", "--faulty-calls", "1", "--drop-after", "1m")
-	base, ok := strings.CutSuffix(s.url, "/v1")
-	if !ok {
+	if !strings.HasSuffix(s.url, "/v1") {
 		t.Errorf("it printed %q", s.stdout.text.String())
 	}
-	const faults = `{"faults":{"refuse_status":503,"drop_after":"1m0s"},"calls":1}`
-	if status, body := get(t, base+"/simulator/faults"); status != 200 || strings.TrimSpace(body) != faults {
-		t.Errorf("status %d: %s", status, body)
+	for _, want := range []int{http.StatusServiceUnavailable, http.StatusBadRequest} { // of the first call, and then
+		res, err := http.Post(s.url+"/realtime/calls", "application/sdp", strings.NewReader("no offer"))
+		must(t, err)
+		_ = res.Body.Close()
+		testkit.Equal(t, res.StatusCode, want, "status")
 	}
 	if status, body := get(t, s.url+"/nothing"); status != 404 || !strings.Contains(body, "error") {
 		t.Errorf("status %d: %s", status, body)

@@ -30,7 +30,7 @@ func (s *simulateCommand) Run(p *process) error {
 		return err
 	}
 	sim, err := simulator.New(simulator.Config{
-		Logger: log, MaxDuration: s.MaxDuration, Faults: s.Faults, FaultyCalls: s.FaultyCalls, Control: true,
+		Logger: log, MaxDuration: s.MaxDuration, Faults: s.Faults, FaultyCalls: s.FaultyCalls,
 	})
 	if err != nil {
 		return err

@@ -31,8 +31,6 @@ type Config struct {
 	Faults      Faults
 	FaultyCalls int
 	FaultsFor   func(call int) Faults
-	// Control serves routes below /simulator that change the faults and disturb live calls.
-	Control bool
 	// MaxDuration ends a session with session_expired, as announced in its expires_at; zero means 60 min.
 	MaxDuration time.Duration
 	// Continuous sends silence while nothing is said, so that there is a packet every 20 ms.

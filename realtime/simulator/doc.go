@@ -12,6 +12,6 @@
 // declares are kept but never called.
 //
 // A Script decides what is said and which of the session's tools are called. Faults make the simulator late, wrong or
-// silent on purpose, to test clients that must survive that; docs/simulator.md lists them, and the routes that set them
-// in a running simulator (Config.Control). Each Session records what it received and sent, and tests can wait for it.
+// silent on purpose, to test clients that must survive that; docs/simulator.md lists them. Each Session
+// records what it received and sent, and tests can wait for it.
 package simulator

@@ -10,7 +10,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -45,7 +44,6 @@ func New(cfg Config) (*Server, error) {
 			return s.api.Answer(ctx, offer, h)
 		}
 	}
-	s.setFaults(cfg.Faults, cfg.FaultyCalls)
 	s.routes()
 	return s, nil
 }
@@ -61,22 +59,16 @@ func (s *Server) routes() {
 		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
 		w.WriteHeader(http.StatusNoContent)
 	})
-	if s.cfg.Control {
-		s.mux.Handle("/simulator/", s.controlRoutes())
-	}
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeError(w, http.StatusNotFound, refuse("", "", "Invalid URL (%s %s)", r.Method, r.URL.Path))
 	})
 }
 
 // ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP),
-// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, to pages of any origin as OpenAI does, and below
-// /simulator what Config.Control allows.
+// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, to pages of any origin as OpenAI does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/v1/") {
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-		w.Header().Set("Access-Control-Expose-Headers", "Location, Retry-After")
-	}
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	w.Header().Set("Access-Control-Expose-Headers", "Location, Retry-After")
 	s.mux.ServeHTTP(w, r)
 }
 

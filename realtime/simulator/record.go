@@ -68,13 +68,6 @@ func (r *record) wake() {
 	}
 }
 
-// count returns how many events there were.
-func (r *record) count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.total
-}
-
 func (r *record) all() []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()

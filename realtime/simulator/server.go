@@ -43,9 +43,6 @@ type Server struct {
 	adopted  int // sessions so far, with those that were dropped
 	secrets  map[string]secret
 	creates  int
-	faults   Faults // of future calls
-	faulty   int    // how many of them, if limited
-	limited  bool
 	changed  chan struct{}
 }
 
@@ -121,19 +118,15 @@ func (s *Server) WaitSession(ctx context.Context, n int) (*Session, error) {
 func (s *Server) nextFaults() Faults {
 	s.mu.Lock()
 	s.creates++
-	n, faults := s.creates, s.faults
-	switch {
-	case !s.limited:
-	case s.faulty > 0:
-		s.faulty--
-	default:
-		faults = Faults{}
-	}
+	n := s.creates
 	s.mu.Unlock()
-	if s.cfg.FaultsFor != nil {
+	switch {
+	case s.cfg.FaultsFor != nil:
 		return s.cfg.FaultsFor(n)
+	case s.cfg.FaultyCalls == 0 || n <= s.cfg.FaultyCalls:
+		return s.cfg.Faults
 	}
-	return faults
+	return Faults{}
 }
 
 // open returns how many sessions have not ended. s.mu is held.
@@ -243,7 +236,7 @@ func (s *Server) forget() {
 
 // newSession puts the parts together. The peer is still missing.
 func newSession(cfg *Config, v *voice, set *served.Settings, faults Faults, inEvents bool) (*Session, error) {
-	s := &Session{id: newID("rtc_"), began: time.Now(), faults: faults, done: make(chan struct{})}
+	s := &Session{id: newID("rtc_"), faults: faults, done: make(chan struct{})}
 	s.log = cfg.Logger.With("call_id", s.id)
 	s.early.Store(-1)
 	played := play(cfg, v, faults)
@@ -268,13 +261,6 @@ func play(cfg *Config, v *voice, faults Faults) served.Config {
 		Mind: a, Ear: a, Mouth: a, Logprobs: logprobs, MaxDuration: cfg.MaxDuration,
 		Continuous: cfg.Continuous, Deaf: cfg.Deaf, Logger: cfg.Logger,
 	}
-}
-
-// setFaults sets the faults of future calls; calls 0 means all of them.
-func (s *Server) setFaults(faults Faults, calls int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults, s.faulty, s.limited = faults, calls, calls != 0
 }
 
 // newSettings checks the session of a creation; without one, it has the defaults.

@@ -29,7 +29,6 @@ type Session struct {
 
 	id       string
 	number   int // among the server's sessions, from 1; the server's mutex guards it
-	began    time.Time
 	log      *slog.Logger
 	faults   Faults
 	sound    media.Sink                 // takes the caller's audio
