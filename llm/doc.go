@@ -1,6 +1,7 @@
 // Package llm defines what language models have in common: a request, the pieces of an answer, and
 // failures in words for users. Each package below it implements one vendor's models; all pass the
-// suite in llmtest. It knows nothing of threads or databases, and can be used alone.
+// suite in llmtest. [Ask] sees an answer through: it tries again, and gives up on silence. The package
+// knows nothing of threads or databases, and can be used alone.
 //
 // # Clients
 //
