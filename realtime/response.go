@@ -243,3 +243,6 @@ type Sent struct {
 	Done    string    // the response whose end it was sent last, empty for none
 	At      time.Time // and when
 }
+
+// SayExactly begins instructions to say the text after them.
+const SayExactly = "Say exactly the following to the user, word for word, and nothing else:\n\n"

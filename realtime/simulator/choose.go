@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"iter"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -149,14 +148,11 @@ func limited(text string, tokens int) (limited string, cut bool) {
 	return strings.ToValidUTF8(text[:4*tokens], ""), true
 }
 
-// order matches instructions to say what follows a blank line as it is.
-var order = regexp.MustCompile(`(?s)^Say exactly [^\n]*:\n\n(.+)$`)
-
 // choose decides what a response says and calls: about new outputs of function calls, else about what the user said
 // last. reply is what follows the calls' outputs.
 func (a *actor) choose(r *served.Request) (say string, calls []served.Call, reply *Reply) {
-	if m := order.FindStringSubmatch(r.Instructions); m != nil {
-		return m[1], nil, nil
+	if text, ok := strings.CutPrefix(r.Instructions, realtime.SayExactly); ok {
+		return text, nil, nil
 	}
 	var outputs []*served.Item
 	for i := range slices.Backward(r.Items) {

@@ -42,6 +42,10 @@ func NewMind(ask llm.Ask) *Mind { return &Mind{ask: ask, kept: map[string]json.R
 // Answer implements [served.Mind]. What the model thinks is not said.
 func (m *Mind) Answer(ctx context.Context, r *served.Request) iter.Seq2[served.Piece, error] {
 	return func(yield func(served.Piece, error) bool) {
+		if text, ok := strings.CutPrefix(r.Instructions, realtime.SayExactly); ok {
+			yield(served.Piece{Text: text}, nil)
+			return
+		}
 		ask := m.request(r)
 		req, written := &ask.Request, 0
 		tokens := llm.Tokens(req.Messages...) + (len(req.System)+len(toolkit.Encode(req.Tools)))/4

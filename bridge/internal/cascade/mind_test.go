@@ -404,3 +404,18 @@ func TestMindRefused(t *testing.T) {
 		t.Errorf("Answer() yields %+v, %v", got, got.err)
 	}
 }
+
+// TestMindSaysExactly says what it is told to without asking a model.
+func TestMindSaysExactly(t *testing.T) {
+	t.Parallel()
+	provider := &listener{}
+	mind := cascade.NewMind(llm.Ask{Provider: provider})
+	for p, err := range mind.Answer(t.Context(), &served.Request{Instructions: realtime.SayExactly + "One moment."}) {
+		if err != nil || p.Text != "One moment." {
+			t.Errorf("Answer() yields %+v, %v", p, err)
+		}
+	}
+	if len(provider.requests) > 0 {
+		t.Errorf("the model was asked: %+v", provider.requests)
+	}
+}

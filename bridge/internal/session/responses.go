@@ -68,9 +68,6 @@ func (q *responses) again() {
 // greetingID is the id of the need for a greeting.
 const greetingID = "greeting"
 
-// sayExactly tells a model to say the text that follows.
-const sayExactly = "Say exactly the following to the user, word for word, and nothing else:\n\n"
-
 // greet asks for the greeting, if there is one and the caller, who is the first to be there, can hear it.
 func (q *responses) greet(connected bool) {
 	if q.opening() == "" || q.greeted || q.phase != live || !connected {
@@ -84,7 +81,7 @@ func (q *responses) greet(connected bool) {
 
 // say has the model say a text as it is, unless there is something to answer.
 func (q *responses) say(text string) {
-	q.need(need{id: greetingID, acked: true, response: says(sayExactly + text)})
+	q.need(need{id: greetingID, acked: true, response: says(realtime.SayExactly + text)})
 }
 
 // says are the fields of a response that follows instructions and calls no tools.
@@ -286,7 +283,7 @@ func (q *responses) sayFiller() {
 	filler := "Say in one short sentence, in the caller's language, that you are still working on it. " +
 		"Do not say anything else."
 	if n := len(q.FillerLines); n > 0 {
-		filler = sayExactly + q.FillerLines[q.fillers%n]
+		filler = realtime.SayExactly + q.FillerLines[q.fillers%n]
 	}
 	q.fillers++
 	q.request(creation{filler: true}, says(filler))

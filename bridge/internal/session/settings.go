@@ -190,7 +190,7 @@ func (c *settings) replaceTools(entries []toolkit.Entry) {
 // configure sends the bridge's settings with what the client has asked for so far.
 func (c *settings) configure() {
 	if opening := c.opening(); opening != "" && !c.up.can.ResponseSettings { // it takes them from the session alone
-		c.Session.Instructions += "\n\nBegin the conversation. " + sayExactly + opening
+		c.Session.Instructions += "\n\nBegin the conversation. " + realtime.SayExactly + opening
 	}
 	c.start = c.Patch
 	if c.start.sets(setTools) {
