@@ -71,24 +71,10 @@ func (s *service) post(
 		within += loading
 	}
 	for until := time.Now().Add(busy); ; {
-		a := &answer{service: s, left: limit}
-		a.ctx, a.cancel = context.WithCancelCause(ctx)
-		a.timer = time.AfterFunc(within, func() { a.cancel(context.DeadlineExceeded) })
-		r, err := http.NewRequestWithContext(a.ctx, http.MethodPost, s.address, bytes.NewReader(body))
-		if err != nil {
-			return nil, s.Failure(a.ctx, nil, err)
-		}
-		r.Header.Set("Content-Type", kind)
-		if s.key != "" {
-			r.Header.Set("Authorization", "Bearer "+s.key)
-		}
-		if a.Response, err = s.Do(r); err == nil {
-			return a, nil
-		}
-		a.stop()
+		a, err := s.try(ctx, within, limit, kind, body)
 		e, ok := errors.AsType[*llm.Error](err)
 		if !ok {
-			return nil, err
+			return a, err
 		}
 		wait := cmp.Or(e.RetryAfter, time.Second)
 		again := e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable
@@ -100,6 +86,27 @@ func (s *service) post(
 		case <-ctx.Done(): // the next request fails
 		}
 	}
+}
+
+func (s *service) try(
+	ctx context.Context, within time.Duration, limit int, kind string, body []byte,
+) (*answer, error) {
+	a := &answer{service: s, left: limit}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.timer = time.AfterFunc(within, func() { a.cancel(context.DeadlineExceeded) })
+	r, err := http.NewRequestWithContext(a.ctx, http.MethodPost, s.address, bytes.NewReader(body))
+	if err != nil {
+		return nil, s.Failure(a.ctx, nil, err)
+	}
+	r.Header.Set("Content-Type", kind)
+	if s.key != "" {
+		r.Header.Set("Authorization", "Bearer "+s.key)
+	}
+	if a.Response, err = s.Do(r); err != nil { //nolint:bodyclose // Close does
+		a.stop()
+		return nil, err
+	}
+	return a, nil
 }
 
 // errEnough means that nobody reads on.

@@ -50,8 +50,11 @@ type Sound struct {
 	Rate    int // in Hz, the same for all pieces
 }
 
-// maxSpeech limits a server's answer, in bytes.
-const maxSpeech = 32 << 20
+// Limits of a server's answer, in bytes.
+const (
+	maxSpeech = 16 << 20
+	maxOther  = 64 << 10 // of one that is no sound
+)
 
 // Speak yields the sound of a text as it comes. An empty voice is the one of the settings, and a speed of 0 the usual
 // one. Without any sound there is an error; the error of a server is an [llm.Error].
@@ -92,7 +95,7 @@ func (s *Speaker) read(a *answer, yield func(Sound) bool) error {
 		events := wire.NewEvents(a, wire.SSE)
 		next = func() ([]byte, error) { return a.event(events) }
 	case "application/json", "text/html", "text/plain":
-		other, _ := io.ReadAll(a)
+		other, _ := io.ReadAll(io.LimitReader(a, maxOther))
 		return a.problem(other, a.StatusCode)
 	case "", "pcm", "x-pcm", "l16", "raw", "x-raw", "application/octet-stream":
 		d.raw = true

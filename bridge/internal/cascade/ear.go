@@ -28,6 +28,7 @@ func NewEar(stt *speech.Transcriber, language, prompt string) *Ear {
 	return &Ear{stt, language, prompt}
 }
 
+// Write writes down an utterance; see [served.Ear].
 func (e *Ear) Write(ctx context.Context, u served.Utterance) iter.Seq2[served.Words, error] {
 	return func(yield func(served.Words, error) bool) {
 		if len(u.Sound) == 0 {

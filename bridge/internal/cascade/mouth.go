@@ -25,6 +25,7 @@ var _ served.Mouth = (*Mouth)(nil)
 // NewMouth returns a Mouth.
 func NewMouth(tts *speech.Speaker) *Mouth { return &Mouth{tts} }
 
+// Speak speaks a message; see [served.Mouth]. The sound of all clauses is one stream.
 func (m *Mouth) Speak(ctx context.Context, s served.Saying) iter.Seq2[served.Frame, error] {
 	return func(yield func(served.Frame, error) bool) {
 		v := &voice{tts: m.tts, saying: s, yield: yield, sent: make(chan int, 2)}
@@ -136,7 +137,7 @@ func (v *voice) speak(clips <-chan *clip) (err error) {
 	for c := range clips {
 		heard, err := v.play(c)
 		if v.ctx.Err() != nil {
-			return nil
+			return v.ctx.Err()
 		}
 		skipped := err
 		if e, ok := errors.AsType[*realtime.Error](err); err == nil || heard {
