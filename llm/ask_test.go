@@ -55,6 +55,25 @@ func hangs(ctx context.Context, yield func(llm.Delta, error) bool) {
 	}
 }
 
+// thenFails yields text before its failure.
+func thenFails(ctx context.Context, yield func(llm.Delta, error) bool) {
+	if yield(llm.Delta{Text: "a"}, nil) {
+		fails(llm.KindTooLong, 400)(ctx, yield)
+	}
+}
+
+// thinks is silent for three seconds in the middle of its thoughts.
+func thinks(ctx context.Context, yield func(llm.Delta, error) bool) {
+	if !yield(llm.Delta{Reasoning: "Hm."}, nil) {
+		return
+	}
+	select {
+	case <-time.After(3 * time.Second):
+		says("a")(ctx, yield)
+	case <-ctx.Done():
+	}
+}
+
 // TestAsk sees answers through: what is yielded, how each attempt ends, and how long the last request is.
 func TestAsk(t *testing.T) {
 	t.Parallel()
@@ -78,6 +97,8 @@ func TestAsk(t *testing.T) {
 		"refused":           {answers: []answer{fails(llm.KindRefused, 400)}, want: "refused", ends: "refused", left: 3, seen: 1},
 		"blind":             {answers: []answer{fails(llm.KindBadRequest, 400), says("a")}, want: "a|stop", ends: "bad_request ok", left: 3},
 		"too long":          {answers: []answer{fails(llm.KindTooLong, 400), fails(llm.KindTooLong, 400), says("a")}, want: "a|stop", ends: "too_long too_long ok", left: 1},
+		"too long midway":   {answers: []answer{thenFails}, want: "a|too_long", ends: "too_long", left: 3, seen: 1},
+		"thinking":          {answers: []answer{thinks}, want: "|a|stop", ends: "ok", left: 3, seen: 1},
 		"too long for ever": {answers: []answer{fails(llm.KindTooLong, 400)}, want: "too_long", ends: "too_long too_long too_long", left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +173,7 @@ func TestAskEnds(t *testing.T) {
 				if !left || !meanwhile || time.Since(begun) > 0 {
 					t.Errorf("the provider has left: %v, after %v; the call was made: %v", left, time.Since(begun), meanwhile)
 				}
-				if ctx.Err() != nil && !errors.Is(last, context.Cause(ctx)) {
+				if ctx.Err() != nil && last != context.Cause(ctx) {
 					t.Errorf("Stream() = %v", last)
 				}
 			})

@@ -216,7 +216,7 @@ func (m *Mind) messages(items []served.Item, limits llm.ImageLimits) (all []llm.
 				continue
 			}
 			called[it.CallID] = true
-			if len(results) == 0 && (len(all) == 0 || all[len(all)-1].Role != llm.RoleAssistant) {
+			if len(all) == 0 || all[len(all)-1].Role != llm.RoleAssistant {
 				all = append(all, llm.Message{Role: llm.RoleAssistant})
 			}
 			calls, name := &all[len(all)-1].ToolCalls, toolkit.ModelName(it.Name)
