@@ -41,7 +41,9 @@ func (s *State) spoken(ev *event) {
 	}
 	if len(told.LatencyMS) > 0 && len(r.messages) > 0 {
 		latency := maps.Clone(told.LatencyMS)
-		maps.Copy(latency, r.latency) // what the caller got comes first
+		for stage, ms := range r.latency { // what the caller got comes first, and is counted since the turn was over
+			latency[stage] = ms + told.LatencyMS["turn"]
+		}
 		r.latency = latency
 		r.messages[0].meta.LatencyMS, r.messages[0].changed = latency, true
 	}
