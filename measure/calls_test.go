@@ -167,7 +167,7 @@ func newWay(b *testing.B, n network, bridged bool) *way {
 	b.Cleanup(server.Close)
 	address := server.URL
 	if bridged {
-		address = program(b, "VOICEBRIDGE_UPSTREAM=openai", "OPENAI_API_KEY=load", "OPENAI_BASE_URL="+server.URL+"/v1")
+		address, _ = program(b, "VOICEBRIDGE_UPSTREAM=openai", "OPENAI_API_KEY=load", "OPENAI_BASE_URL="+server.URL+"/v1")
 	}
 	pool := &http.Transport{}
 	b.Cleanup(pool.CloseIdleConnections)
@@ -238,8 +238,8 @@ var nackLines = regexp.MustCompile(`a=rtcp-fb:\d+ nack\r\n`)
 
 var urlPattern = regexp.MustCompile(`https?://\S+`)
 
-// program runs the built program until the benchmark ends, and returns its address.
-func program(b *testing.B, environ ...string) (address string) {
+// program runs the built program until the benchmark ends, and returns its address and the process.
+func program(b *testing.B, environ ...string) (address string, pid int) {
 	path, err := filepath.Abs("../bin/voicebridge")
 	must(b, err)
 	cmd := exec.CommandContext(b.Context(), path, "serve")
@@ -258,5 +258,5 @@ func program(b *testing.B, environ ...string) (address string) {
 	var printing sync.WaitGroup
 	printing.Go(func() { _, _ = io.Copy(io.Discard, lines) })
 	b.Cleanup(func() { printing.Wait(); _ = cmd.Wait() }) // b.Context has ended
-	return address
+	return address, cmd.Process.Pid
 }
