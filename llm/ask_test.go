@@ -173,7 +173,7 @@ func TestAskEnds(t *testing.T) {
 				if !left || !meanwhile || time.Since(begun) > 0 {
 					t.Errorf("the provider has left: %v, after %v; the call was made: %v", left, time.Since(begun), meanwhile)
 				}
-				if ctx.Err() != nil && last != context.Cause(ctx) {
+				if ctx.Err() != nil && fmt.Sprint(last) != fmt.Sprint(context.Cause(ctx)) {
 					t.Errorf("Stream() = %v", last)
 				}
 			})
