@@ -3,9 +3,12 @@ package cascade
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -143,6 +146,56 @@ func TestMouth(t *testing.T) {
 	if middle := got.frames[len(got.frames)/2].Spoken; middle < 80 || middle > 100 {
 		t.Errorf("half of the sound is %d bytes", middle)
 	}
+}
+
+// slowly is a server that speaks at twice the speed of hearing, a clause of 200 characters in 16 seconds.
+type slowly struct{}
+
+func (slowly) RoundTrip(r *http.Request) (*http.Response, error) {
+	in, out := io.Pipe()
+	go func() {
+		for piece := range slices.Chunk(speech.WAV(speechtest.Tone(24000, 16*time.Second), 24000), 480) {
+			time.Sleep(5 * time.Millisecond)
+			if _, err := out.Write(piece); err != nil {
+				return
+			}
+		}
+		_ = out.Close()
+	}()
+	return &http.Response{StatusCode: http.StatusOK, Body: in, Request: r}, nil
+}
+
+// TestSlowVoice hands over the sound as it comes, but not far ahead while its length is not known: where in the text it is
+// can be said exactly then.
+func TestSlowVoice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tts, err := speech.NewSpeaker(speech.SpeakerConfig{Server: speech.Server{
+			URL: "http://x", HTTPClient: &http.Client{Transport: slowly{}},
+		}})
+		testkit.Must(t, err)
+		began := time.Now()
+		var frames []int
+		for f, err := range NewMouth(tts).Speak(t.Context(), saying(strings.Repeat("abcdefghi ", 20))) {
+			testkit.Must(t, err)
+			if f.Opus == nil {
+				continue
+			}
+			switch at := time.Since(began); {
+			case len(frames) == 0 && at > 50*time.Millisecond:
+				t.Errorf("the first frame after %s", at)
+			case at < 8*time.Second && time.Duration(len(frames))*20*time.Millisecond > at+lead:
+				t.Fatalf("%d frames after %s", len(frames)+1, at)
+			}
+			frames = append(frames, f.Spoken)
+		}
+		testkit.Equal(t, len(frames), 800, "frames")
+		for i, spoken := range frames {
+			if want := i * 200 / 800; spoken < want-30 || spoken > want+30 || i > 790 && spoken < 198 {
+				t.Fatalf("frame %d is byte %d, not %d", i, spoken, want)
+			}
+		}
+	})
 }
 
 // TestSkipped leaves out clauses that are refused or break off before they begin, and goes on.
