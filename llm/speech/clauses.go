@@ -1,6 +1,7 @@
 package speech
 
 import (
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,8 +92,7 @@ func (c *Cutter) add(r rune, end int) {
 	case n == 0 && unicode.IsSpace(r):
 		return
 	case letter && c.stopped && c.cutSentence(r):
-	case isWord(r) && n >= minClause && (!c.later || n >= longSoft) && !isWord(c.text[n-1]) && isSoft(string(c.text), r):
-		c.cutBefore(string(c.text))
+	case isWord(r) && n >= minClause && (!c.later || n >= longSoft) && !isWord(c.text[n-1]) && c.cutSoft(r):
 	case n == maxClause:
 		c.cutLong(r)
 	}
@@ -106,16 +106,25 @@ func (c *Cutter) cutSentence(next rune) bool {
 	for rest, state := text, -1; rest != ""; {
 		last, rest, state = uniseg.FirstSentenceInString(rest, state)
 	}
-	text = strings.TrimSuffix(text, last)
-	if utf8.RuneCountInString(text) < minClause || isAbbreviated(text) {
+	text = strings.TrimRight(strings.TrimSuffix(text, last), openers)
+	n := utf8.RuneCountInString(text)
+	if n < minClause || abbreviated.MatchString(text) {
 		return false
 	}
-	c.cutBefore(text)
+	c.cut(n)
 	return true
 }
 
-// cutBefore cuts at the end of a text, but before opening quotation marks there.
-func (c *Cutter) cutBefore(text string) { c.cut(utf8.RuneCountInString(trimOpeners(text))) }
+// cutSoft cuts before the next letter or digit if it follows a comma or the like, or a space in scripts that put spaces
+// only there.
+func (c *Cutter) cutSoft(next rune) bool {
+	text := string(c.text) + string(next)
+	m := soft.FindStringSubmatchIndex(text)
+	if m != nil {
+		c.cut(utf8.RuneCountInString(text[:max(m[2], m[4])]))
+	}
+	return m != nil
+}
 
 // cutLong cuts where a line may break, else between two characters.
 func (c *Cutter) cutLong(next rune) {
@@ -151,48 +160,14 @@ func (c *Cutter) cut(n int) {
 	c.text, c.ends = c.text[n:], c.ends[n:]
 }
 
-const (
-	openers   = "“„‘«‹(「『【《¿¡"
-	closers   = `"'”’»)）」』】》`
-	softs     = ",;:–—…،؛" // if a space follows
-	softsWide = "，、；："
+// openers are opening quotation marks.
+const openers = "“„‘«‹(「『【《¿¡"
+
+var (
+	soft = regexp.MustCompile(`(?:[，、；：]["'”’»)）」』】》]* *|[,;:–—…،؛]["'”’»)]* +)([` + openers + `"']*.)$|` +
+		`[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}] +([\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])$`)
+	// abbreviated matches what ends with the full stop of an initial, an ordinal or a word that a name or a number
+	// follows then.
+	abbreviated = regexp.MustCompile(`(?i)(?:^|[^\pL\pN\pM])(?:\pL\pM*|\d{1,2}|mr|mrs|ms|dr|prof|st|sr|jr|rev|gen|sen|rep|capt|` +
+		`sgt|lt|hr|fr|nr|bzw|ca|vgl|inkl|evtl|ggf|str|abs|mme|mlle|mgr|sra|dra|srta|dott|sig|vs|approx|fig)\.\s*$`)
 )
-
-// trimOpeners returns a text without opening quotation marks at its end.
-func trimOpeners(text string) string {
-	text = strings.TrimRight(text, openers)
-	if bare := strings.TrimRight(text, `"'`); strings.HasSuffix(bare, " ") {
-		return bare
-	}
-	return text
-}
-
-// isSoft reports whether a clause may end after a text that goes on with a letter or digit: after a comma or the like,
-// or at a space in scripts that put spaces only there.
-func isSoft(text string, next rune) bool {
-	text = trimOpeners(text)
-	bare := strings.TrimRight(text, " ")
-	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(bare, closers))
-	return strings.ContainsRune(softsWide, last) ||
-		bare != text && (strings.ContainsRune(softs, last) || isUnspaced(last) && isUnspaced(next))
-}
-
-// isUnspaced reports whether a rune is of a script that puts no spaces between words, and no full stops.
-func isUnspaced(r rune) bool {
-	return unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
-}
-
-// isAbbreviated reports whether a text ends with the full stop of a title, an initial or an ordinal.
-func isAbbreviated(text string) bool {
-	text, ok := strings.CutSuffix(strings.TrimSpace(text), ".")
-	words := strings.FieldsFunc(text, func(r rune) bool { return !isWord(r) && !unicode.IsMark(r) })
-	if !ok || len(words) == 0 {
-		return false
-	}
-	word := strings.ToLower(words[len(words)-1])
-	return utf8.RuneCountInString(word) == 1 || len(word) == 2 && word[1] <= '9' || strings.Contains(titles, " "+word+" ")
-}
-
-// titles are words that are followed by a name or a number if a full stop follows.
-const titles = " mr mrs ms dr prof st sr jr rev gen sen rep capt sgt lt hr fr nr bzw ca vgl inkl evtl ggf str abs " +
-	"mme mlle mgr sra dra srta dott sig vs approx fig "

@@ -36,9 +36,12 @@ var (
 	lineMarks = regexp.MustCompile("^[ \t\r>#*+=|:_~`-]*")
 	brackets  = regexp.MustCompile(`^!?\[((?:[^\[\]\n]|\[[^\[\]\n]*\](?:\([^()\n]*\))?)*)\]` + target)
 	linkEnd   = regexp.MustCompile(`^\]` + target)
-	address   = regexp.MustCompile(`^(?i:https?://|www\.)(?:[^\s<>"()\]|\x{2e80}-\x{10ffff}]|\([^\s()]*\))*`)
-	schemes   = []string{"https://", "http://", "www."}
+	address   = regexp.MustCompile(`^(?i:https?://|www\.)(?:[^\s<>"()\]|` + wide + `]|\([^\s()]*\))*`)
+	ends      = regexp.MustCompile(`[\s` + wide + `]`)
 )
+
+// wide are letters and signs of scripts that put no spaces between words.
+const wide = `\x{2e80}-\x{fffc}\x{10000}-\x{10ffff}`
 
 // target is that of a link.
 const target = `(\((?:[^()\n]|\([^()\n]*\))*\)|\[[^\[\]\n]*\])?`
@@ -95,7 +98,7 @@ func (f *filter) decide() int {
 	case r == '\n':
 		f.inLine, f.space, f.links = false, f.at+1, 0
 		f.out = append(f.out, placed{r, f.at + 1})
-	case !utf8.FullRuneInString(text), r == '!' && len(text) == 1, !isWord(f.before) && !whole && isScheme(text, true):
+	case !utf8.FullRuneInString(text), r == '!' && len(text) == 1:
 		return 0
 	case r == '[', strings.HasPrefix(text, "!["):
 		return f.bracket(text, whole)
@@ -105,27 +108,19 @@ func (f *filter) decide() int {
 			f.links--
 			return len(linkEnd.FindString(text))
 		}
-	case !isWord(f.before) && isScheme(text, false):
-		if !whole && !strings.ContainsFunc(text, unicode.IsSpace) {
+	case !isWord(f.before) && strings.ContainsRune("hHwW", r):
+		if !whole && !ends.MatchString(text) {
 			return 0
 		}
-		f.gap = true
-		return len(strings.TrimRight(address.FindString(text), ".,;:!?*_"))
+		if found := strings.TrimRight(address.FindString(text), ".,;:!?*_"); found != "" {
+			f.gap = true
+			return len(found)
+		}
+		f.say(r, f.at+size)
 	default:
 		f.say(r, f.at+size)
 	}
 	return size
-}
-
-// isScheme reports whether a text begins as an address does, or may when more has come.
-func isScheme(text string, more bool) bool {
-	for _, scheme := range schemes {
-		n := min(len(text), len(scheme))
-		if strings.EqualFold(text[:n], scheme[:n]) && more == (n < len(scheme)) {
-			return true
-		}
-	}
-	return false
 }
 
 // bracket leaves out brackets. The text of a link is read.
