@@ -10,6 +10,8 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -30,7 +32,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.defaults()
 	s := &Server{
 		cfg: cfg, log: cfg.Logger, voice: loadVoice(), api: cfg.API,
-		running: make(chan struct{}), secrets: make(map[string]secret),
+		running: make(chan struct{}),
 	}
 	if s.api == nil && cfg.Answer == nil {
 		var err error
@@ -53,7 +55,6 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("GET /v1/realtime", s.createSocket)
 	s.mux.HandleFunc("POST /v1/realtime/calls", s.createCall)
 	s.mux.HandleFunc("POST /v1/realtime/calls/{id}/hangup", s.hangup)
-	s.mux.HandleFunc("POST /v1/realtime/client_secrets", s.createSecret)
 	s.mux.HandleFunc("OPTIONS /v1/realtime/", func(w http.ResponseWriter, r *http.Request) {
 		// A wildcard would not cover Authorization.
 		w.Header().Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers"))
@@ -64,52 +65,46 @@ func (s *Server) routes() {
 	})
 }
 
-// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP),
-// /v1/realtime/calls/{id}/hangup and /v1/realtime/client_secrets, to pages of any origin as OpenAI does.
+// ServeHTTP serves GET /v1/realtime (a WebSocket), POST /v1/realtime/calls (multipart or raw SDP) and
+// /v1/realtime/calls/{id}/hangup, to pages of any origin as OpenAI does.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	w.Header().Set("Access-Control-Expose-Headers", "Location, Retry-After")
 	s.mux.ServeHTTP(w, r)
 }
 
-// admit lets a client begin a session, as far as the faults do, and returns the session of its secret.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) (faults Faults, session json.RawMessage, ok bool) {
+// admit lets a client begin a session, as far as the faults do.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (faults Faults, ok bool) {
 	select {
 	case <-s.running:
 	case <-r.Context().Done():
-		return faults, nil, false
+		return faults, false
 	}
 	faults = s.nextFaults()
-	if s.refuse(w, r, faults) {
-		return faults, nil, false
-	}
-	if session, ok = s.authorize(w, r); !ok {
-		return faults, nil, false
+	if s.refuse(w, r, faults) || !s.authorize(w, r) {
+		return faults, false
 	}
 	select {
 	case <-time.After(time.Duration(faults.AnswerDelay)):
-		return faults, session, true
+		return faults, true
 	case <-r.Context().Done():
 	case <-s.ctx.Done():
 	}
-	return faults, nil, false
+	return faults, false
 }
 
 func (s *Server) createCall(w http.ResponseWriter, r *http.Request) {
-	faults, session, ok := s.admit(w, r)
+	faults, ok := s.admit(w, r)
 	if !ok {
 		return
 	}
-	offer, posted, err := readCall(http.MaxBytesReader(w, r.Body, maxBody), r.Header.Get("Content-Type"))
+	offer, session, err := readCall(http.MaxBytesReader(w, r.Body, maxBody), r.Header.Get("Content-Type"))
 	if err == nil {
 		offer, err = realtime.WithChannel(offer, r.URL.Query().Get("dcid"))
 	}
 	if err != nil {
 		writeError(w, http.StatusBadRequest, refuse("invalid_request", "", "%s", err.Error()))
 		return
-	}
-	if posted != nil {
-		session = posted
 	}
 	set, refusal := s.newSettings(session)
 	if refusal != nil {
@@ -226,7 +221,7 @@ func readForm(form *multipart.Reader) (offer string, session json.RawMessage, er
 }
 
 func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
-	if _, ok := s.authorize(w, r); !ok {
+	if !s.authorize(w, r) {
 		return
 	}
 	for _, ses := range s.Sessions() {
@@ -240,17 +235,15 @@ func (s *Server) hangup(w http.ResponseWriter, r *http.Request) {
 
 // createSocket answers GET /v1/realtime.
 func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
-	faults, session, ok := s.admit(w, r)
+	faults, ok := s.admit(w, r)
 	if !ok {
 		return
 	}
-	if session == nil {
-		o := object{"type": "realtime"}
-		if name := r.URL.Query().Get("model"); name != "" {
-			o["model"] = name
-		}
-		session, _ = json.Marshal(o) // strings
+	o := object{"type": "realtime"}
+	if name := r.URL.Query().Get("model"); name != "" {
+		o["model"] = name
 	}
+	session, _ := json.Marshal(o) // strings
 	set, refusal := s.newSettings(session)
 	if refusal != nil {
 		writeError(w, http.StatusBadRequest, refusal)
@@ -275,4 +268,36 @@ func (s *Server) createSocket(w http.ResponseWriter, r *http.Request) {
 	}
 	s.wg.Go(func() { k.read(ses.Message, ses.log) })
 	ses.open()
+}
+
+// authorize accepts the configured key; without one, all clients.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request) bool {
+	token, found := keyOf(r)
+	switch {
+	case s.cfg.APIKey == "", found && token == s.cfg.APIKey:
+		return true
+	case !found:
+		writeError(w, http.StatusUnauthorized, refuse("", "", "Missing bearer authentication in header"))
+	default:
+		writeError(w, http.StatusUnauthorized, refuse("invalid_api_key", "", "Incorrect API key provided."))
+	}
+	return false
+}
+
+// keyProtocol begins the subprotocol by which browsers, which can set no headers, send their key.
+const keyProtocol = "openai-insecure-api-key."
+
+// keyOf returns the key of a request, from its header or from a subprotocol.
+func keyOf(r *http.Request) (key string, found bool) {
+	if key, found = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); found {
+		return key, true
+	}
+	for list := range slices.Values(r.Header.Values("Sec-WebSocket-Protocol")) {
+		for name := range strings.SplitSeq(list, ",") {
+			if key, found = strings.CutPrefix(strings.TrimSpace(name), keyProtocol); found {
+				return key, true
+			}
+		}
+	}
+	return "", false
 }

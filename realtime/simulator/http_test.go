@@ -58,7 +58,7 @@ func TestHostileHTTP(t *testing.T) {
 	}{
 		"no key":          {path: "/v1/realtime/calls", status: 401},
 		"wrong key":       {path: "/v1/realtime/calls", token: "sk-other", status: 401, code: "invalid_api_key"},
-		"unknown secret":  {path: "/v1/realtime/calls", token: "ek_none", status: 401, code: "invalid_api_key"},
+		"a secret":        {path: "/v1/realtime/calls", token: "ek_none", status: 401, code: "invalid_api_key"},
 		"bad SDP":         {path: "/v1/realtime/calls", token: "sk-test", sdp: "hello", session: sessionAudio, status: 400, code: "invalid_offer"},
 		"no SDP":          {path: "/v1/realtime/calls", token: "sk-test", sdp: "", session: sessionAudio, status: 400, code: "invalid_request"},
 		"session no JSON": {path: "/v1/realtime/calls", token: "sk-test", sdp: "v=0", session: "[1]", status: 400, code: "invalid_request"},
@@ -73,10 +73,6 @@ func TestHostileHTTP(t *testing.T) {
 		"2 MB":            {path: "/v1/realtime/calls", token: "sk-test", contentType: "application/sdp", body: strings.Repeat("x", 2<<20), status: 400, code: "invalid_request"},
 		"unknown hangup":  {path: "/v1/realtime/calls/rtc_none/hangup", token: "sk-test", status: 404, code: "call_id_not_found"},
 		"hangup no key":   {path: "/v1/realtime/calls/rtc_none/hangup", status: 401},
-		"secret no key":   {path: "/v1/realtime/client_secrets", status: 401},
-		"secret no JSON":  {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `[`, status: 400, code: "invalid_json"},
-		"secret too long": {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `{"expires_after":{"anchor":"created_at","seconds":99999}}`, status: 400, code: "invalid_value"},
-		"secret unknown":  {path: "/v1/realtime/client_secrets", token: "sk-test", contentType: "application/json", body: `{"x":1}`, status: 400, code: "unknown_parameter"},
 		"unknown path":    {path: "/v1/realtime/sessions", token: "sk-test", status: 404},
 	} {
 		contentType, body := tt.contentType, tt.body
@@ -91,7 +87,7 @@ func TestHostileHTTP(t *testing.T) {
 	testkit.Equal(t, len(b.srv.Sessions()), 0, "sessions")
 }
 
-// TestPagesOfOtherOrigins lets pages call, with a key or a secret of theirs.
+// TestPagesOfOtherOrigins lets pages call, with a key.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	b := newBench(t, simulator.Config{APIKey: "sk-test"})
 	for _, tt := range []struct {
@@ -100,7 +96,6 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		origin, takes string
 	}{
 		{http.MethodOptions, "/v1/realtime/calls", http.StatusNoContent, "*", "authorization,content-type"},
-		{http.MethodOptions, "/v1/realtime/client_secrets", http.StatusNoContent, "*", "authorization,content-type"},
 		{http.MethodPost, "/v1/realtime/calls", http.StatusUnauthorized, "*", ""},
 	} {
 		req, err := http.NewRequestWithContext(b.ctx, tt.method, b.http.URL+tt.path, nil)
@@ -120,18 +115,9 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 	}
 }
 
-func TestClientSecretAndRawSDP(t *testing.T) {
+// TestRawSDP makes a call without a session of its own.
+func TestRawSDP(t *testing.T) {
 	b := newBench(t, simulator.Config{APIKey: "sk-test"})
-	status, _, raw := b.post("/v1/realtime/client_secrets", "application/json", "sk-test",
-		`{"expires_after":{"anchor":"created_at","seconds":60},"session":{"type":"realtime","model":"gpt-realtime","output_modalities":["text"]}}`)
-	var secret struct {
-		Value     string          `json:"value"`
-		ExpiresAt int64           `json:"expires_at"`
-		Session   json.RawMessage `json:"session"`
-	}
-	if err := json.Unmarshal(raw, &secret); err != nil || status != 200 || !strings.HasPrefix(secret.Value, "ek_") || secret.ExpiresAt == 0 {
-		t.Fatalf("%d %s (%v)", status, raw, err)
-	}
 	opened := make(chan realtime.Event, 1)
 	peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{Message: func(data []byte) {
 		if e, err := realtime.Decode(data); err == nil {
@@ -142,14 +128,14 @@ func TestClientSecretAndRawSDP(t *testing.T) {
 		}
 	}})
 	must(t, err)
-	status, _, answer := b.post("/v1/realtime/calls", "application/sdp", secret.Value, offer)
+	status, _, answer := b.post("/v1/realtime/calls", "application/sdp", "sk-test", offer)
 	if status != http.StatusCreated {
 		t.Fatalf("%d %s", status, answer)
 	}
 	must(t, peer.Accept(b.ctx, string(answer)))
 	select {
 	case e := <-opened:
-		if e.Type != realtime.TypeSessionCreated || !strings.Contains(string(e.Session), `"output_modalities":["text"]`) {
+		if e.Type != realtime.TypeSessionCreated || !strings.Contains(string(e.Session), `"model":"gpt-realtime-2.1"`) {
 			t.Errorf("first event is %s", e.Raw)
 		}
 	case <-b.ctx.Done():

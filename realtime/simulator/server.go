@@ -41,15 +41,8 @@ type Server struct {
 	stopped  bool
 	sessions []*Session
 	adopted  int // sessions so far, with those that were dropped
-	secrets  map[string]secret
 	creates  int
 	changed  chan struct{}
-}
-
-// secret is an ephemeral key with its session.
-type secret struct {
-	expires time.Time
-	session json.RawMessage
 }
 
 // Run accepts calls until ctx ends, then ends all sessions and joins them. It must be called once;
