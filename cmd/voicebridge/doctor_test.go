@@ -286,30 +286,6 @@ func TestDoctorChangesNoTable(t *testing.T) {
 	}
 }
 
-// TestDoctorOnHeldTools has an MCP server whose tool has changed since it was seen, and checks that
-// doctor leaves the pin alone.
-func TestDoctorOnHeldTools(t *testing.T) {
-	t.Parallel()
-	url := persistencetest.SQLiteURL(t)
-	store, err := persistence.Open(t.Context(), url, persistence.Options{})
-	must(t, err)
-	before := map[string]string{"look": `{"description":"Looks.","parameters":{"type":"object"}}`}
-	must(t, store.Admission.PinTools(t.Context(), "eyes", before))
-	servers := writeFile(t, "mcp.json", fmt.Sprintf(`{"mcpServers":{"eyes":{"type":"http","url":%q},"new":{"type":"http","url":%[1]q}}}`, mcpOverHTTP(t)), 0o600)
-	_, report := diagnose(t, append(environment(t), "DATABASE_URL="+url, "VOICEBRIDGE_MCP_CONFIG="+servers))
-	wantLines(t, report, "warning: MCP server eyes: the tool eyes__look is held: ", "ok: MCP server new: it answers; tools: 1")
-	if strings.Contains(report, "new__look") {
-		t.Errorf("a tool of a new server is held:\n%s", report)
-	}
-	for server, want := range map[string]int{"eyes": 1, "new": 0} {
-		after, err := store.Admission.ToolPins(t.Context(), server)
-		if err != nil || len(after) != want || want == 1 && after["look"] != before["look"] {
-			t.Errorf("pins of %s after doctor: %v, %v", server, after, err)
-		}
-	}
-	must(t, store.Close())
-}
-
 // freeUDPPort finds an unused port below those that systems give away by themselves: another test
 // would take one of those before it is used.
 func freeUDPPort(t *testing.T) int {

@@ -6,10 +6,8 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/persistence"
 	"voicebridge/toolkit/code"
 	"voicebridge/toolkit/guard"
 	"voicebridge/toolkit/mcptool"
@@ -57,8 +55,6 @@ func (d *doctor) mcpServers(ctx context.Context) {
 	for _, w := range servers.Warnings {
 		d.say(warning, aboutMCP, "%s: %s", path, w)
 	}
-	known, closeKnown := d.knownTools(ctx)
-	defer closeKnown()
 	d.signIns(ctx, &servers)
 	folder, err := os.MkdirTemp("", "voicebridge-doctor-")
 	if err != nil {
@@ -72,7 +68,7 @@ func (d *doctor) mcpServers(ctx context.Context) {
 			servers.Servers[name] = s
 		}
 	}
-	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version, Pins: known})
+	open, err := mcptool.Open(servers, mcptool.Options{Version: d.version})
 	if err != nil {
 		d.say(problem, aboutMCP, "%v", err)
 		return
@@ -103,9 +99,6 @@ func (d *doctor) mcpServers(ctx context.Context) {
 			d.say(warning, about, "it answers but offers no tools")
 		default:
 			d.say(fine, about, "it answers; tools: %d", s.Tools)
-		}
-		for _, held := range s.Held {
-			d.say(warning, about, "the tool %s is held: %s", held.Tool.Name, held.Why)
 		}
 	}
 }
@@ -138,37 +131,4 @@ func (d *doctor) signIns(ctx context.Context, servers *mcptool.Config) {
 		s.Disabled = true
 		servers.Servers[name] = s
 	}
-}
-
-// seenTools provides the tool definitions that the server has seen. Only the server adds to them.
-type seenTools struct{ store *persistence.Store }
-
-// ToolPins returns the pins of an MCP server; none if the database is unavailable.
-func (s seenTools) ToolPins(ctx context.Context, server string) (map[string]string, error) {
-	if s.store == nil {
-		return nil, nil
-	}
-	pins, err := s.store.Admission.ToolPins(ctx, server)
-	if err != nil {
-		return nil, nil //nolint:nilerr // another check reports it
-	}
-	return pins, nil
-}
-
-// PinTools does nothing.
-func (seenTools) PinTools(context.Context, string, map[string]string) error { return nil }
-
-// knownTools opens the pins in an existing database. closeIt must be called.
-func (d *doctor) knownTools(ctx context.Context) (known seenTools, closeIt func()) {
-	address := d.cfg.Secrets.DatabaseURL.Reveal()
-	if path, ok := strings.CutPrefix(address, "sqlite:"); ok {
-		if _, err := os.Stat(path); err != nil {
-			return seenTools{}, func() {}
-		}
-	}
-	store, err := persistence.Open(ctx, address, persistence.Options{NoMigrate: true})
-	if err != nil {
-		return seenTools{}, func() {}
-	}
-	return seenTools{store}, func() { _ = store.Close() }
 }
