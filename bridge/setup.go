@@ -113,6 +113,9 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 		HungUp: s.calls.hungUp, Ended: s.calls.sessionEnded(s.call, cfg), Post: s.call.post,
 		Reached: s.call.trail.upstream, Log: s.call.log,
 	}
+	if socket := s.start.Socket; socket != nil {
+		s.dialer.ClientSounds = socket.Format()
+	}
 	s.record = records.Call{
 		ID: s.call.id, Owner: s.call.key.Owner, ThreadID: s.call.key.Thread, Upstream: s.route.Name(),
 		Model: s.own.Session.Model, Voice: s.own.Session.Voice, StartedAt: now,

@@ -54,6 +54,7 @@ func (w *WebSocket) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 		return nil, err
 	}
 	conn.ClientPlays(d.ClientPlays)
+	conn.ClientSounds(d.ClientSounds)
 	conn.Start(d.Handlers)
 	return l, nil
 }

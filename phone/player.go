@@ -13,7 +13,7 @@ import (
 const (
 	// maxAhead is how much sound waits at the carrier, so that little is lost by an interruption: the piece that is on its
 	// way comes to that.
-	maxAhead = 1400*time.Millisecond - piece
+	maxAhead = 1200*time.Millisecond - piece
 	piece    = 100 * time.Millisecond
 	// maxQueued is how much sound of answers waits here, in bytes.
 	maxQueued = 8 << 20
@@ -75,7 +75,7 @@ func (p *player) mark(whole bool) {
 		p.queue = append(p.queue, silence(p.format, p.format.Frame()-n)...)
 	}
 	at := p.total()
-	if n := len(p.marks); at == 0 || n > 0 && p.marks[n-1].at == at {
+	if n := len(p.marks); len(p.parts) == 0 || n > 0 && p.marks[n-1].at == at {
 		return
 	}
 	p.named++
@@ -104,7 +104,9 @@ func (p *player) next(now time.Time) Message {
 	sound := p.queue[:n:n]
 	p.queue = p.queue[n:]
 	p.sent += int64(n)
-	p.parts = slices.DeleteFunc(p.parts, func(a part) bool { return a.to <= played })
+	for len(p.parts) > 1 && p.parts[0].to <= played { // of the last more may come
+		p.parts = p.parts[1:]
+	}
 	return Message{Kind: Audio, Sound: sound}
 }
 

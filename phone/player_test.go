@@ -114,6 +114,14 @@ func TestPlayer(t *testing.T) {
 				l.run(100) // with gaps of 40 ms
 			}
 		}, ""},
+		"it came slowly, and is interrupted": {func(l *timeline) {
+			for range 10 {
+				l.add("r", "a", sound(60))
+				l.run(100)
+			}
+			l.add("r", "a", sound(1000))
+			l.run(200)
+		}, "a 800"},
 		"what comes after it": {func(l *timeline) {
 			l.add("r", "a", sound(3000))
 			l.run(1000)

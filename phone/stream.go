@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -330,18 +331,12 @@ func (s *Stream) Write(_ context.Context, data []byte) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is none for us
 	}
-	switch ev.Type {
-	case realtime.TypeInputSpeechStarted:
+	if ev.Type == realtime.TypeInputSpeechStarted {
 		s.mu.Lock()
 		interrupts := s.interrupts
 		s.mu.Unlock()
 		if interrupts {
 			s.interrupt()
-		}
-		return nil
-	case realtime.TypeOutputItemDone:
-		if string(realtime.Member(ev.Item, "status")) == `"`+realtime.ResponseIncomplete+`"` {
-			s.interrupt() // nobody will hear it
 		}
 		return nil
 	}
@@ -366,6 +361,16 @@ func (s *Stream) Write(_ context.Context, data []byte) error {
 	default:
 	}
 	return nil
+}
+
+// Stop ends an answer of which nothing more is to be heard. It returns at once.
+func (s *Stream) Stop(response string) {
+	s.mu.Lock()
+	heard := slices.ContainsFunc(s.player.parts, func(a part) bool { return a.response == response })
+	s.mu.Unlock()
+	if heard {
+		go s.interrupt()
+	}
 }
 
 // interrupts reports whether in a session the caller's speech ends answers.

@@ -285,6 +285,7 @@ func (h phones) talk(
 		},
 	})
 	h.lines.join(id, &phoneCall{line: line.Name, caller: call.Caller, stream: stream, gone: gone})
+	client.Stops(stream.Stop)
 	stream.Run(conn, func() { client.ServeSocket(stream) })
 	if !stream.Over() {
 		h.hangUp(ctx, carrier, line, call.Call)

@@ -101,6 +101,16 @@ func (c *Conn) Instruct(more string) {
 	c.more = more
 }
 
+// ClientSounds says which format a client's sound has, both ways: a telephone's goes on unchanged if the upstream takes
+// it. It must be called before Start.
+func (c *Conn) ClientSounds(f media.Format) {
+	if c.profile.Laws && f.Rate == 8000 {
+		c.profile.law = f
+		c.in.use(f)
+		c.play.use(f)
+	}
+}
+
 // ClientPlays makes the upstream wait for conversation.item.truncate from a client that plays answers by its own
 // clock, for a second: then it is told what was played here. It must be called before Start.
 func (c *Conn) ClientPlays(plays func() bool) { c.plays = plays }

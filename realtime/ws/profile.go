@@ -40,6 +40,9 @@ type Profile struct {
 	MaxSession time.Duration
 	// MaxEvent is the largest event that it takes, in bytes.
 	MaxEvent int
+	// Laws means that it takes sound of telephones, µ-law and A-law at 8 kHz, and law is what a session has of it.
+	Laws bool
+	law  media.Format
 }
 
 // Shape is how sessions, responses and tools are written.
@@ -110,8 +113,11 @@ var (
 
 // Profiles are the upstreams that are known.
 var Profiles = []Profile{
-	{Name: "openai", Address: "wss://api.openai.com/v1/realtime", Calls: "https://api.openai.com/v1/realtime/calls"},
-	{Name: "azure", KeyHeader: "api-key"},
+	{
+		Name: "openai", Address: "wss://api.openai.com/v1/realtime", Calls: "https://api.openai.com/v1/realtime/calls",
+		Laws: true,
+	},
+	{Name: "azure", KeyHeader: "api-key", Laws: true},
 	{
 		Name: "xai", Address: "wss://api.x.ai/v1/realtime", Shape: shapeXAI, MaxSession: 120 * time.Minute,
 		History:    HistoryPacked, // each item costs money
@@ -171,6 +177,11 @@ func (p Profile) withDefaults() Profile {
 	return p
 }
 
+// laws are the formats of telephones, by their names.
+var laws = map[string]media.Format{
+	"audio/pcmu": {Rate: 8000, Encoding: pcm.ULaw}, "audio/pcma": {Rate: 8000, Encoding: pcm.ALaw},
+}
+
 // formatOf returns what a session says of the format of a side, input or output; zero if that is none that we know.
 func formatOf(session []byte, side string) media.Format {
 	var said struct {
@@ -178,6 +189,9 @@ func formatOf(session []byte, side string) media.Format {
 		Rate int    `json:"rate"`
 	}
 	_ = json.Unmarshal(realtime.Member(session, "audio", side, "format"), &said) // what is no object says nothing
+	if law, ok := laws[said.Type]; ok {
+		return law
+	}
 	if said.Type != "audio/pcm" || !slices.Contains(pcm.Rates, said.Rate) {
 		return media.Format{}
 	}

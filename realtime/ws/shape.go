@@ -79,8 +79,8 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 	t := realtime.Tree(ev.Raw)
 	if session, ok := t["session"].(tree); ok {
 		if first {
-			realtime.Put(session, "audio.input.format", format(p.RateIn))
-			realtime.Put(session, "audio.output.format", format(p.RateOut))
+			realtime.Put(session, "audio.input.format", p.format(p.RateIn))
+			realtime.Put(session, "audio.output.format", p.format(p.RateOut))
 			if p.ModelInSession {
 				session["model"] = model
 			}
@@ -102,7 +102,14 @@ func (p *Profile) sent(ev realtime.Event, first bool, more string, model string)
 	return realtime.Encode(t)
 }
 
-func format(rate int) tree { return tree{"type": "audio/pcm", "rate": rate} }
+func (p *Profile) format(rate int) tree {
+	for name, f := range laws {
+		if f == p.law {
+			return tree{"type": name}
+		}
+	}
+	return tree{"type": "audio/pcm", "rate": rate}
+}
 
 // sessionTo changes a session of OpenAI's API into the upstream's.
 func (s *Shape) sessionTo(session tree) {

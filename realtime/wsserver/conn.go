@@ -83,6 +83,17 @@ func (c *Conn) Use(f media.Format) {
 	c.output.format = f
 }
 
+// Stops has stop called when nothing more of an answer is to be heard, also of what has been sent. It must return at
+// once.
+func (c *Conn) Stops(stop func(response string)) {
+	c.output.mu.Lock()
+	defer c.output.mu.Unlock()
+	c.output.stops = stop
+}
+
+// Format returns the format of the client's sound.
+func (c *Conn) Format() media.Format { return c.input.current() }
+
 // Abandon takes that there will be no socket.
 func (c *Conn) Abandon() {
 	c.end(media.StateFailed)

@@ -35,7 +35,8 @@ type output struct {
 
 	mu      sync.Mutex
 	closed  bool
-	returns bool        // a client that came back, which is told first what its session is
+	returns bool // a client that came back, which is told first what its session is
+	stops   func(response string)
 	awaited *media.Part // of the first sound that comes early
 	cut     bool        // the client has stopped what is heard, though the upstream may go on with it
 	ending  *time.Timer
@@ -313,6 +314,9 @@ func (o *output) cutOff(response string, cancelled bool) {
 	o.to.silence()
 	if o.bytes, o.early = o.bytes[:0], nil; response != "" && response == o.playing {
 		o.cut = true
+	}
+	if o.stops != nil && response != "" {
+		o.stops(response)
 	}
 	o.told.cutOff(response, cancelled)
 }

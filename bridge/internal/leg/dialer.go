@@ -36,8 +36,9 @@ type Dialer struct {
 	Creation   []byte
 	ItemPrefix string
 	// ClientPlays is that of Dial.
-	ClientPlays func() bool
-	Later       func(work func(ending <-chan struct{})) // see Dial
+	ClientPlays  func() bool
+	ClientSounds media.Format                            // as in Dial
+	Later        func(work func(ending <-chan struct{})) // see Dial
 	// Ended records how long a session was that is billed by its length, see Dial.
 	Ended func(rec records.Leg, route session.Route, length time.Duration, reported bool)
 	// HungUp records a session that was hung up after its record was saved.
@@ -83,7 +84,8 @@ func (d *Dialer) Dial(
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
 		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays,
-		Later: d.Later, Refused: refused,
+		ClientSounds: d.ClientSounds,
+		Later:        d.Later, Refused: refused,
 		Whole: func(ctx context.Context, route session.Route) (realtime.Settings, error) {
 			w, err := whole(ctx)
 			return w.Of(route), err

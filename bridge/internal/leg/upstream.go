@@ -51,6 +51,8 @@ type Dial struct {
 	Ended func(length time.Duration, reported bool)
 	// ClientPlays reports whether the client in use plays answers by its own clock, and says what was heard of them.
 	ClientPlays func() bool
+	// ClientSounds is the format of the client's sound, both ways, if it is known.
+	ClientSounds media.Format
 	// Later does work that outlives Dial: to hang up a session that nobody will use, perhaps one that the upstream
 	// creates after Dial has returned. The process waits for it, but closes ending if it wants to end. It is required.
 	Later func(work func(ending <-chan struct{}))
