@@ -329,7 +329,7 @@ func (s *Stream) Read(ctx context.Context) (event []byte, tooLarge int, err erro
 func (s *Stream) Write(_ context.Context, data []byte) error {
 	ev, err := realtime.Decode(data)
 	if err != nil {
-		return nil //nolint:nilerr // it is none for us
+		return nil // it is none for us
 	}
 	if ev.Type == realtime.TypeInputSpeechStarted {
 		s.mu.Lock()

@@ -124,7 +124,7 @@ func streamPath(t *testing.T, r *answer) string {
 		}
 		Stream string
 	}
-	if r.StatusCode != 200 {
+	if r.StatusCode != http.StatusOK {
 		return ""
 	}
 	must(t, xml.Unmarshal([]byte(r.body), &doc))
@@ -291,7 +291,7 @@ func TestPhoneIsClosedToOthers(t *testing.T) {
 			t.Errorf("a guessed token: %d", status)
 		}
 	}
-	if r := c.b.do(t, "GET", path+"/x", "", host("localhost:8080")); r.StatusCode != 426 {
+	if r := c.b.do(t, "GET", path+"/x", "", host("localhost:8080")); r.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("no socket: %d", r.StatusCode)
 	}
 	// A number is no identity, and no instruction.
@@ -340,7 +340,7 @@ func TestStreamIsOfItsCall(t *testing.T) {
 		if _, status := c.open(t, path); status != 403 {
 			t.Errorf("%s: the token once more: %d", name, status)
 		}
-		if r := c.ring(t, "support", rings(call, "+493022222222")); r.StatusCode != 403 {
+		if r := c.ring(t, "support", rings(call, "+493022222222")); r.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: the webhook once more: %d %s", name, r.StatusCode, r.body)
 		}
 	}
@@ -361,7 +361,7 @@ func TestStreamIsOfItsCall(t *testing.T) {
 	c.b.clock.advance(29 * time.Second)
 	in, call := ringing()
 	c.b.clock.advance(2 * time.Second)
-	if r := c.ring(t, "support", rings("CA"+fmt.Sprint(fresh-1), "+493022222222")); r.StatusCode != 403 {
+	if r := c.ring(t, "support", rings("CA"+fmt.Sprint(fresh-1), "+493022222222")); r.StatusCode != http.StatusForbidden {
 		t.Errorf("the webhook after 31 s: %d", r.StatusCode)
 	}
 	_ = late
