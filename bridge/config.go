@@ -46,8 +46,9 @@ var Counters = session.Counters
 type Route struct {
 	Upstream
 
-	// Model, Voice and TranscriptionModel are those of Settings.Session if they are empty.
+	// Model, Voice and TranscriptionModel are those of Settings.Session if they are empty, unless Own is set.
 	Model, Voice, TranscriptionModel string
+	Own                              bool
 }
 
 // Config configures calls. Upstreams, Browser, Store, Writer and Tools are required.
@@ -148,9 +149,12 @@ func (c *Config) route(name string) (Route, bool) {
 
 // settled returns what sessions of the route have, where it has no settings of its own those of d.
 func (r *Route) settled(d SessionConfig) session.Route {
+	if r.Own {
+		d = SessionConfig{}
+	}
 	return session.Route{
 		Name: r.Name(), Model: cmp.Or(r.Model, d.Model), Voice: cmp.Or(r.Voice, d.Voice),
-		TranscriptionModel: cmp.Or(r.TranscriptionModel, d.TranscriptionModel),
+		TranscriptionModel: cmp.Or(r.TranscriptionModel, d.TranscriptionModel), Own: r.Own,
 	}
 }
 
@@ -230,20 +234,31 @@ func (c Config) with(a assistant.Assistant) *Config {
 	c.Idle = time.Duration(narrowed(a.Fixed(), float64(c.Idle), a.Limits.IdleMinutes, float64(time.Minute)))
 	c.CallUSD = narrowed(a.Fixed(), c.CallUSD, a.Limits.CallUSD, 1)
 	c.Approve, c.Deny = c.Approve.With(a.Tools.Approve), c.Deny.With(a.Tools.Deny)
-	c.Upstreams = c.routesOf(v)
+	c.Upstreams = c.routesOf(a)
 	return &c
 }
 
 // Seconds returns so many seconds.
 func Seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
+// ofText is an upstream in which a text model answers: it returns its route as an assistant has it.
+type ofText interface {
+	of(r Route, text assistant.Text) Route
+}
+
 // routesOf returns the upstreams with the assistant's model and voices: those are of the upstream that it names, or of
-// the first. On others they take the place of the server's, but not of what these have themselves.
-func (c *Config) routesOf(v assistant.Voice) []Route {
-	s := &c.Session
+// the first. On others they take the place of the server's, but not of what these have themselves. What answers in a
+// cascade is the assistant's model for text.
+func (c *Config) routesOf(a assistant.Assistant) []Route {
+	v, s := a.Voice, &c.Session
 	s.Model, s.Voice = cmp.Or(v.Model, s.Model), cmp.Or(v.Voice, s.Voice)
 	s.TranscriptionModel = cmp.Or(v.TranscriptionModel, s.TranscriptionModel)
 	routes := slices.Clone(c.Upstreams)
+	for i := range routes {
+		if own, ok := routes[i].Upstream.(ofText); ok {
+			routes[i] = own.of(routes[i], a.Text)
+		}
+	}
 	at := max(0, slices.IndexFunc(routes, func(r Route) bool { return r.Name() == v.Upstream }))
 	r := &routes[at]
 	r.Model, r.Voice = cmp.Or(v.Model, r.Model), cmp.Or(v.Voice, r.Voice)

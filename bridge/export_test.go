@@ -4,8 +4,10 @@ import (
 	"strings"
 
 	"voicebridge/assistant"
+	"voicebridge/llm"
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
+	"voicebridge/realtime/served"
 	"voicebridge/thread"
 )
 
@@ -42,6 +44,15 @@ func HoldHandOver(c *Calls, owner, callID string) (release func()) {
 	live := c.ofOwner(owner, callID)
 	live.handOver.Lock()
 	return live.handOver.Unlock
+}
+
+// NewCascadeOf returns a driver whose sessions are as config says, but for their settings.
+func NewCascadeOf(name string, config func() served.Config) *Cascade {
+	return &Cascade{name: name, config: func(llm.Ask) served.Config {
+		cfg := config()
+		cfg.Settings = served.NewSettings("")
+		return cfg
+	}}
 }
 
 // Narrowed is narrowed.

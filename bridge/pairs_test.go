@@ -129,7 +129,7 @@ func (d dropping) Dial(ctx context.Context, dial bridge.Dial) (bridge.UpstreamLe
 func (b *bench) driver(over transport, name string) bridge.Upstream {
 	switch over {
 	case cascade:
-		return dropping{bridge.NewCascade(name, b.play), b}
+		return dropping{bridge.NewCascadeOf(name, b.play), b}
 	case webSocket:
 		profile, _ := ws.Find("realtime")
 		return bridge.NewWebSocket(name, &ws.Client{

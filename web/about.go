@@ -42,6 +42,8 @@ type configAnswer struct {
 	Version      string `json:"version"`
 	Model        string `json:"model"`
 	Voice        string `json:"voice"`
+	// Cascade means that an upstream is one: GET /api/models says what it consists of.
+	Cascade bool `json:"cascade,omitempty"`
 	// TurnDetection is what a call that was push to talk for a while can go back to.
 	TurnDetection json.RawMessage `json:"turn_detection"`
 	// Authentication reports whether clients must sign in, Owner who this one is.
@@ -65,7 +67,7 @@ type shownICEServer struct {
 func (h server) config(_ context.Context, who caller, _ none) (configAnswer, error) {
 	u := h.Upstream
 	answer := configAnswer{
-		Upstream: u.Name, UpstreamNote: u.Note, Version: h.Version, Model: u.Model, Voice: u.Voice,
+		Upstream: u.Name, UpstreamNote: u.Note, Version: h.Version, Model: u.Model, Voice: u.Voice, Cascade: u.Cascade,
 		TurnDetection: u.TurnDetection, Authentication: h.Auth.Required(), Owner: who.Owner,
 		Recording: h.Recordings != nil, ICEServers: []shownICEServer{},
 	}
@@ -84,8 +86,8 @@ type modelList struct {
 }
 
 // models returns the models: those for calls, then those for typed messages.
-func (h server) models(context.Context, caller, none) (modelList, error) {
-	return modelList{append([]Model{}, h.Models...)}, nil
+func (h server) models(ctx context.Context, _ caller, _ none) (modelList, error) {
+	return modelList{h.Models(ctx)}, nil
 }
 
 type toolAnswer struct {

@@ -60,8 +60,8 @@ type Config struct {
 	// ToolServers are the MCP servers.
 	ToolServers ToolServers
 	Upstream    Upstream
-	// Models are those for calls, one of each upstream, then those that answer typed messages.
-	Models  []Model
+	// Models returns those for calls, one of each upstream, then those that answer typed messages.
+	Models  func(context.Context) []Model
 	Version string
 	Auth    access.Auth
 	// ICEServers are sent to browsers by GET /api/config, together with those of TURN, which makes
@@ -116,6 +116,8 @@ type Upstream struct {
 	Note  string
 	Model string
 	Voice string
+	// Cascade means that one of the upstreams is a cascade.
+	Cascade bool
 	// TurnDetection is the object of the Realtime API that calls begin with, in JSON, or null for push to talk.
 	TurnDetection json.RawMessage
 }
@@ -144,6 +146,14 @@ type Model struct {
 	Default bool `json:"default"`
 	// Voice is the voice of a realtime model.
 	Voice string `json:"voice,omitempty"`
+	// Voices are those that it may have besides, as far as its server lists them.
+	Voices []string `json:"voices,omitempty"`
+	// TranscriptionModel writes down what the caller of a realtime model says.
+	TranscriptionModel string `json:"transcription_model,omitempty"`
+	// Cascade means that Model is one for text, between one that listens and one that speaks.
+	Cascade bool `json:"cascade,omitempty"`
+	// AssistantText means that an assistant's model for text takes its place.
+	AssistantText bool `json:"assistant_text,omitempty"`
 }
 
 // AssistantNames are the names that assistants may use. Nil lists allow all.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
@@ -76,7 +77,8 @@ func TestModels(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *Config) {
 		tokens(c)
-		c.Models = []Model{{Provider: "simulator", Model: "model-1", Kind: ModelRealtime, Default: true, Voice: "voice-1"}, {Provider: "ollama", Model: "m", Kind: ModelText, Default: true}, {Provider: "simulator", Model: "s", Kind: ModelText}}
+		list := []Model{{Provider: "simulator", Model: "model-1", Kind: ModelRealtime, Default: true, Voice: "voice-1"}, {Provider: "ollama", Model: "m", Kind: ModelText, Default: true}, {Provider: "simulator", Model: "s", Kind: ModelText}}
+		c.Models = func(context.Context) []Model { return list }
 	})
 	want := `{"models":[{"provider":"simulator","model":"model-1","kind":"realtime","default":true,"voice":"voice-1"},` +
 		`{"provider":"ollama","model":"m","kind":"text","default":true},{"provider":"simulator","model":"s","kind":"text","default":false}]}` + "\n"

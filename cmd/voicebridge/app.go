@@ -36,9 +36,9 @@ type app struct {
 	spool      *spool.Writer
 	media      *rtc.API
 	tools      *tools
-	up         *upstream
 	queue      *queue.Queue
 	texts      *chat.Coordinator
+	up         *upstream
 	calls      *bridge.Calls
 	recordings *recording.Archive // nil if calls are not recorded
 	door       *chat.Door

@@ -61,7 +61,7 @@ func (a *app) start(ctx context.Context, out io.Writer) error {
 // open opens the parts, each after those that it depends on.
 func (a *app) open(ctx context.Context) error {
 	for _, open := range []func(context.Context) error{
-		a.openTelemetry, a.openStore, a.openSecret, a.openMedia, a.openTools, a.openUpstream, a.openQueue, a.openTexts,
+		a.openTelemetry, a.openStore, a.openSecret, a.openMedia, a.openTools, a.openQueue, a.openTexts, a.openUpstream,
 		a.openRecordings, a.openCalls, a.openHooks, a.openWeb, a.watchParts,
 	} {
 		if err := open(ctx); err != nil {
@@ -114,7 +114,7 @@ func (a *app) openTools(ctx context.Context) (err error) {
 }
 
 func (a *app) openUpstream(ctx context.Context) (err error) {
-	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.log); err != nil {
+	if a.up, err = openUpstream(ctx, a.cfg, a.media, a.texts.Ask, a.log); err != nil {
 		return err
 	}
 	a.onClose(a.up.close)

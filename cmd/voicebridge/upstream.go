@@ -11,19 +11,27 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/llm"
+	"voicebridge/llm/speech"
 	"voicebridge/realtime"
 	"voicebridge/realtime/live"
 	"voicebridge/realtime/rtc"
+	"voicebridge/realtime/served"
 	"voicebridge/realtime/simulator"
+	"voicebridge/realtime/vad"
 	"voicebridge/realtime/ws"
 )
 
 // upstream is what calls talk to, including the simulator if that is the upstream.
 type upstream struct {
 	routes []bridge.Route
+	// speakers speak in cascades, by the names of their upstreams.
+	speakers map[string]*speech.Speaker
 	// note tells users what to expect of it; empty for a real model.
 	note string
 	sim  *simulator.Server
@@ -113,7 +121,9 @@ func unencrypted(address string) string {
 }
 
 // openUpstream makes the drivers of the upstreams.
-func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slog.Logger) (*upstream, error) {
+func openUpstream(
+	ctx context.Context, cfg config.Config, api *rtc.API, ask asking, log *slog.Logger,
+) (*upstream, error) {
 	all := &upstream{log: log}
 	if slices.ContainsFunc(cfg.Upstreams, func(u config.Upstream) bool { return u.BuiltIn() }) {
 		var err error
@@ -121,7 +131,16 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 			return nil, err
 		}
 	}
+	all.speakers = map[string]*speech.Speaker{}
 	for _, u := range cfg.Upstreams {
+		if u.IsCascade() {
+			route, speaker, err := openCascade(&u, ask, log)
+			if err != nil {
+				return nil, errors.Join(err, all.close())
+			}
+			all.routes, all.speakers[u.Name] = append(all.routes, route), speaker
+			continue
+		}
 		model := cmp.Or(u.Model, cfg.Realtime.Model)
 		least := realtime.Usage{Type: "duration", Seconds: 1, InputTokens: 1}
 		priced := cfg.VoiceCost(u.Name, model, least) != nil
@@ -136,8 +155,6 @@ func openUpstream(ctx context.Context, cfg config.Config, api *rtc.API, log *slo
 		}
 		route := bridge.Route{Model: u.Model, Voice: u.Voice, TranscriptionModel: u.TranscriptionModel}
 		switch {
-		case u.IsCascade():
-			return nil, fmt.Errorf("upstream %s: the profile cascade cannot be called yet", u.Name)
 		case u.IsLive():
 			client := liveClient(&cfg, &u)
 			client.Log = log.With("upstream", u.Name)
@@ -188,4 +205,39 @@ func (u *upstream) close() error {
 		return nil
 	}
 	return errors.Join(u.ln.Close(), u.sim.Run(ended()))
+}
+
+// asking returns how a text model is asked: that of the settings, but for what these say, of which the last counts.
+type asking func(...assistant.Text) llm.Ask
+
+// openCascade makes the driver of a cascade.
+func openCascade(u *config.Upstream, ask asking, log *slog.Logger) (bridge.Route, *speech.Speaker, error) {
+	c := u.Cascade
+	stt, tts, err := u.Speech(&http.Client{Transport: agent{}})
+	if err != nil {
+		return bridge.Route{}, nil, fmt.Errorf("upstream %s: %w", u.Name, err)
+	}
+	for _, s := range []struct{ url, key string }{{c.STT.URL, c.STT.APIKeyEnv}, {c.TTS.URL, c.TTS.APIKeyEnv}} {
+		if host := unencrypted(s.url); host != "" && s.key != "" {
+			log.Warn("the API key travels unencrypted", "host", host, "upstream", u.Name)
+		}
+	}
+	detector := func() served.Turns { return vad.New() }
+	if c.Turns.VAD == "energy" {
+		detector = func() served.Turns { return new(served.Energy) }
+	}
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	fixed := assistant.Text{Provider: c.Text.Provider, Model: cmp.Or(u.Model, c.Text.Model)}
+	driver := bridge.NewCascade(bridge.CascadeConfig{
+		Name: u.Name, STT: stt, Language: c.STT.Language, Prompt: c.STT.Prompt, TTS: tts, SpeechModel: c.TTS.Model,
+		Speed: c.TTS.Speed, Ask: func(own assistant.Text) llm.Ask { return ask(own, fixed) }, VAD: detector,
+		Turning: served.Turning{
+			MinPause: ms(c.Turns.MinPause), MaxPause: ms(c.Turns.MaxPause), MinSpeech: ms(c.Turns.MinSpeech),
+		},
+		Logger: log.With("upstream", u.Name),
+	})
+	return bridge.Route{
+		Upstream: driver, Own: true, Model: ask(fixed).Request.Model, Voice: cmp.Or(u.Voice, c.TTS.Voice),
+		TranscriptionModel: cmp.Or(u.TranscriptionModel, c.STT.Model),
+	}, tts, nil
 }

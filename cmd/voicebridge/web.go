@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/hooks"
 	"voicebridge/persistence/hooked"
@@ -21,15 +20,20 @@ func (a *app) assistantNames() web.AssistantNames {
 	return names
 }
 
-// shownVoiceModels lists the models of the upstreams. Calls take the first, unless they or their assistants name
-// another.
-func shownVoiceModels(c *config.Config, routes []bridge.Route) []web.Model {
-	out := make([]web.Model, len(routes))
-	for i, route := range routes {
-		out[i] = web.Model{
-			Provider: route.Name(), Model: cmp.Or(route.Model, c.Realtime.Model), Kind: web.ModelRealtime, Default: i == 0,
-			Voice: cmp.Or(route.Voice, c.Realtime.Voice),
+// voiceModels lists the models of the upstreams. Calls take the first, unless they or their assistants name another.
+func (a *app) voiceModels(ctx context.Context) []web.Model {
+	out := make([]web.Model, len(a.up.routes))
+	for i, route := range a.up.routes {
+		r, u, m := &a.cfg.Realtime, &a.cfg.Upstreams[i], &out[i]
+		m.Provider, m.Kind, m.Default, m.Cascade = route.Name(), web.ModelRealtime, i == 0, route.Own
+		m.Model, m.Voice, m.TranscriptionModel = route.Model, route.Voice, route.TranscriptionModel
+		if !route.Own {
+			m.Model, m.Voice = cmp.Or(m.Model, r.Model), cmp.Or(m.Voice, r.Voice)
+			m.TranscriptionModel = cmp.Or(m.TranscriptionModel, r.TranscriptionModel)
+			continue
 		}
+		m.AssistantText = u.Model == "" && u.Cascade.Text == config.CascadeText{}
+		m.Voices = a.up.speakers[u.Name].Voices(ctx)
 	}
 	return out
 }
@@ -45,9 +49,11 @@ func (a *app) webConfig() web.Config {
 		ToolServers: ownersServers{a.tools.mcp, a.tools.desk, a.tools.pick.Settings}, Version: buildVersion(),
 		Upstream: web.Upstream{
 			Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice),
-			TurnDetection: r.TurnDetection.Object(),
+			TurnDetection: r.TurnDetection.Object(), Cascade: len(a.up.speakers) > 0,
 		},
-		Models:          append(shownVoiceModels(&a.cfg, a.up.routes), shownTextModels(&a.cfg)...),
+		Models: func(ctx context.Context) []web.Model {
+			return append(a.voiceModels(ctx), shownTextModels(&a.cfg)...)
+		},
 		Auth:            a.cfg.Auth(),
 		ICEServers:      a.cfg.ICEServers,
 		TURN:            func(owner string) []web.ICEServer { return a.cfg.TURNServers(owner, time.Now()) },

@@ -643,6 +643,10 @@ export interface Model {
   kind: 'text' | 'realtime';
   /** Whether it is the default of its kind */ default: boolean;
   /** The voice of a realtime model */ voice?: string;
+  /** Those that it may have besides, as far as its server lists them */ voices?: string[];
+  /** Writes down what the caller of a realtime model says */ transcription_model?: string;
+  /** Means that Model is one for text, between one that listens and one that speaks */ cascade?: boolean;
+  /** Means that an assistant's model for text takes its place */ assistant_text?: boolean;
 }
 
 export interface Tool {

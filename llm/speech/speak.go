@@ -9,8 +9,11 @@ import (
 	"io"
 	"iter"
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"voicebridge/llm/internal/wire"
 )
@@ -19,6 +22,7 @@ import (
 type Speaker struct {
 	config  SpeakerConfig
 	service *service
+	voices  voiceList
 }
 
 // SpeakerConfig describes a server that speaks.
@@ -138,4 +142,76 @@ func (a *answer) event(events *wire.Events) ([]byte, error) {
 		err = a.problem(raw, 0)
 	}
 	return append(e.Audio, e.Delta...), err
+}
+
+const (
+	voicesWithin = 2 * time.Second // may take a server to list its voices
+	voicesFor    = time.Minute     // is how long a list is kept
+	maxVoices    = 500
+	maxVoiceName = 200 // bytes
+	maxVoiceList = 1 << 20
+)
+
+// voiceList is what a server has listed last.
+type voiceList struct {
+	mu    sync.Mutex
+	names []string
+	until time.Time
+}
+
+// Voices returns the voices of the model that the server lists at /audio/voices, as Kokoro-FastAPI, speaches and
+// others do; none if it does not. A list is kept for a minute.
+func (s *Speaker) Voices(ctx context.Context) []string {
+	l := &s.voices
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().After(l.until) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), voicesWithin)
+		defer cancel()
+		l.names, l.until = s.list(ctx), time.Now().Add(voicesFor)
+	}
+	return l.names
+}
+
+func (s *Speaker) list(ctx context.Context) (names []string) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(s.config.URL, "/")+"/audio/voices", nil)
+	if err != nil {
+		return nil
+	}
+	if s.config.APIKey != "" {
+		r.Header.Set("Authorization", "Bearer "+s.config.APIKey)
+	}
+	answer, err := s.service.Do(r)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxVoiceList))
+	if err != nil {
+		return nil
+	}
+	var list []json.RawMessage
+	var under struct{ Voices, Data []json.RawMessage }
+	if json.Unmarshal(body, &list) != nil && json.Unmarshal(body, &under) == nil {
+		list = append(under.Voices, under.Data...)
+	}
+	for _, raw := range list {
+		var name string
+		if json.Unmarshal(raw, &name) != nil {
+			var v struct {
+				ID    string `json:"id"`
+				Voice string `json:"voice_id"`
+				Name  string `json:"name"`
+				Model string `json:"model_id"`
+			}
+			if json.Unmarshal(raw, &v) != nil || v.Model != "" && v.Model != s.config.Model {
+				continue
+			}
+			name = cmp.Or(v.Voice, v.ID, v.Name)
+		}
+		if name != "" && len(name) <= maxVoiceName && len(names) < maxVoices {
+			names = append(names, name)
+		}
+	}
+	return names
 }

@@ -58,12 +58,16 @@ type TurnDetection = assistant.TurnDetection
 // Route is what the sessions of one of several upstreams have; the zero value changes nothing.
 type Route struct {
 	Name string // of the upstream
-	// What is set of these takes the place of Defaults.
+	// What is set of these takes the place of Defaults, with Own also what is not.
 	Model, Voice, TranscriptionModel string
+	Own                              bool
 }
 
 // With returns the defaults of sessions of a route.
 func (d Defaults) With(r Route) Defaults {
+	if r.Own {
+		d.Model, d.Voice, d.TranscriptionModel = "", "", ""
+	}
 	d.Model, d.Voice = cmp.Or(r.Model, d.Model), cmp.Or(r.Voice, d.Voice)
 	d.TranscriptionModel = cmp.Or(r.TranscriptionModel, d.TranscriptionModel)
 	return d

@@ -48,10 +48,10 @@ func (c *Config) TurnsPerOwner() int {
 	return c.Limits.TurnsPerOwner
 }
 
-// Driver returns the upstream in use: openai or simulator.
+// Driver returns the upstream in use: openai, cascade or simulator.
 func (c *Config) Driver() string {
-	if c.Upstreams[0].Profile == UpstreamSimulator {
-		return UpstreamSimulator
+	if profile := c.Upstreams[0].Profile; profile == UpstreamSimulator || profile == UpstreamCascade {
+		return profile
 	}
 	return UpstreamOpenAI
 }

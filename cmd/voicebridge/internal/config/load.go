@@ -322,8 +322,8 @@ func (l *loader) readKeys(c *Cascade, environ []string, key string) {
 
 // readKey reads the key that a variable holds, which a setting names.
 func (l *loader) readKey(environ []string, setting, name string) (key access.Secret) {
-	if name == "" {
-		return key
+	if !variableName.MatchString(name) {
+		return key // reported by its tag, if it is not empty
 	}
 	value, err := secretIn(environ, name)
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"voicebridge/llm/speech"
 	"voicebridge/realtime/ws"
 	"voicebridge/web/access"
 )
@@ -85,6 +86,22 @@ func (u *Upstream) IsLive() bool { return u.Profile == UpstreamLiveName }
 
 // IsCascade reports whether it is a cascade.
 func (u *Upstream) IsCascade() bool { return u.Profile == UpstreamCascade }
+
+// Speech returns the servers of a cascade, which client reaches.
+func (u *Upstream) Speech(client *http.Client) (*speech.Transcriber, *speech.Speaker, error) {
+	s, v := &u.Cascade.STT, &u.Cascade.TTS
+	stt, err := speech.NewTranscriber(speech.Server{
+		URL: s.URL, Path: s.Path, APIKey: s.Key.Reveal(), Model: cmp.Or(u.TranscriptionModel, s.Model), HTTPClient: client,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	tts, err := speech.NewSpeaker(speech.SpeakerConfig{
+		Server: speech.Server{URL: v.URL, Path: v.Path, APIKey: v.Key.Reveal(), Model: v.Model, HTTPClient: client},
+		Voice:  cmp.Or(u.Voice, v.Voice), Format: v.Format, Rate: v.Rate,
+	})
+	return stt, tts, err
+}
 
 // Settled returns the profile with what the settings change of it.
 func (u *Upstream) Settled() ws.Profile {

@@ -259,7 +259,7 @@ func (c *Config) checkCascade(w *checks, u *Upstream, key string) {
 			w.wrong(key+name, "a cascade needs it, such as http://127.0.0.1:8000/v1 (%s)", Variable("cascade."+name))
 		}
 	}
-	if t := u.Cascade.Turns; t.MinPause > t.MaxPause {
+	if t := u.Cascade.Turns; t.MaxPause > 0 && t.MinPause > t.MaxPause {
 		w.wrong(key+"turns.min_pause_ms", "%d is more than max_pause_ms, %d", t.MinPause, t.MaxPause)
 	}
 	c.checkProvider(w, key+"text.provider", u.Cascade.Text.Provider)

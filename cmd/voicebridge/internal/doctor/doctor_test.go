@@ -10,6 +10,7 @@ import (
 
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/internal/testkit"
+	"voicebridge/llm/llmtest/speechtest"
 	"voicebridge/realtime/simulator"
 )
 
@@ -49,6 +50,44 @@ func TestListedUpstreams(t *testing.T) {
 	}
 	stop()
 	testkit.Must(t, testkit.Take(t, "the end", ended))
+}
+
+// TestCascade has a word go through the servers of a cascade: what they do with it, and what they refuse.
+func TestCascade(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		stt, tts, words string
+		want            []string
+	}{
+		"both":                 {"verbose", "wav+22050", "Hello.", []string{`ok: upstream cascade: URL/v1 says "hello", `, `ok: upstream cascade: URL/v1 hears "Hello.", in `}},
+		"another word":         {"text", "pcm", "Yellow.", []string{`ok: upstream cascade: URL/v1 says "hello", `, `warning: upstream cascade: URL/v1 hears "Yellow." instead of "hello"`}},
+		"no voice":             {"verbose", "400-fastapi", "", []string{`problem: upstream cascade: URL/v1 does not speak: check cascade.tts (`, `ok: upstream cascade: URL/v1 answers in `}},
+		"a model that is none": {"nothing", "404-fastapi", "", []string{`problem: upstream cascade: URL/v1 does not speak: check cascade.tts (`, `problem: upstream cascade: URL/v1 does not write down what is said: check cascade.stt (`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := speechtest.New(t)
+			if c.words != "" {
+				server.Words <- c.words
+			}
+			cfg, err := config.Load(config.Sources{File: inFile(t, nil), Environ: []string{
+				"VOICEBRIDGE_CASCADE__STT__URL=" + server.URL, "VOICEBRIDGE_CASCADE__STT__MODEL=" + c.stt,
+				"VOICEBRIDGE_CASCADE__TTS__URL=" + server.URL, "VOICEBRIDGE_CASCADE__TTS__MODEL=" + c.tts,
+			}})
+			testkit.Must(t, err)
+			var got []string
+			d := &doctor{cfg: cfg, report: func(f finding) { got = append(got, strings.ReplaceAll(f.String(), server.URL, "URL/v1")) }}
+			d.calls(t.Context())
+			if len(got) != len(c.want) {
+				t.Fatalf("the findings are %q", got)
+			}
+			for i, want := range c.want {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("finding %d is %q, want %q", i, got[i], want)
+				}
+			}
+		})
+	}
 }
 
 func TestIsPublic(t *testing.T) {

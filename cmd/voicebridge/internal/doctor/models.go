@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"voicebridge/cmd/voicebridge/internal/config"
+	"voicebridge/llm/speech"
 	"voicebridge/realtime"
+	"voicebridge/realtime/pcm"
 )
 
 const aboutCalls = "voice model"
@@ -33,6 +35,8 @@ func (d *doctor) calls(ctx context.Context) {
 			}
 			q.model, q.choice = c.Realtime.Model, "VOICEBRIDGE_REALTIME_MODEL"
 			d.provider(ctx, aboutCalls, q)
+		case u.IsCascade():
+			d.cascade(ctx, u)
 		default:
 			d.upstream(ctx, u)
 		}
@@ -66,6 +70,55 @@ func (d *doctor) upstream(ctx context.Context, u *config.Upstream) {
 		d.say(problem, about, "%s refuses a session (%d): check its model", address, status)
 	default:
 		d.say(fine, about, "%s answers (%d)", address, status)
+	}
+}
+
+// spokenWord is what a cascade's servers are tried with.
+const spokenWord = "hello"
+
+// cascade has a word spoken by one server of a cascade, and what was said written down by the other.
+func (d *doctor) cascade(ctx context.Context, u *config.Upstream) {
+	about, c := "upstream "+u.Name, u.Cascade
+	stt, tts, err := u.Speech(nil)
+	if err != nil {
+		d.say(problem, about, "%v", err)
+		return
+	}
+	sound, begun := make([]int16, speech.Rate/2), time.Now()
+	var down *pcm.Resampler
+	for s, failed := range tts.Speak(ctx, spokenWord, "", c.TTS.Speed) {
+		if err = failed; err == nil && down == nil {
+			down, err = pcm.NewResampler(s.Rate, speech.Rate)
+		}
+		if err != nil {
+			break
+		}
+		sound = append(sound, down.Process(s.Samples)...)
+	}
+	length, took := float64(len(sound))/speech.Rate-0.5, time.Since(begun).Milliseconds()
+	spoken := err == nil
+	if spoken {
+		d.say(fine, about, "%s says %q, %.1f s of sound, in %d ms", c.TTS.URL, spokenWord, length, took)
+	} else {
+		d.say(problem, about, "%s does not speak: check cascade.tts (%v)", c.TTS.URL, err)
+	}
+	heard := ""
+	begun, err = time.Now(), nil
+	for w, failed := range stt.Transcribe(ctx, speech.Utterance{
+		Samples: append(sound, make([]int16, speech.Rate/2)...), Language: c.STT.Language, Prompt: c.STT.Prompt,
+	}) {
+		heard, err = heard+w.Text, failed
+	}
+	took = time.Since(begun).Milliseconds()
+	switch {
+	case err != nil:
+		d.say(problem, about, "%s does not write down what is said: check cascade.stt (%v)", c.STT.URL, err)
+	case !spoken:
+		d.say(fine, about, "%s answers in %d ms, but there was nothing to hear", c.STT.URL, took)
+	case !strings.Contains(strings.ToLower(heard), spokenWord):
+		d.say(warning, about, "%s hears %q instead of %q, in %d ms: do model and language fit?", c.STT.URL, heard, spokenWord, took)
+	default:
+		d.say(fine, about, "%s hears %q, in %d ms", c.STT.URL, strings.TrimSpace(heard), took)
 	}
 }
 

@@ -59,6 +59,20 @@ var wrong = map[string]struct{ value, words string }{
 	"realtime.call_body":                {"xml", `"xml" is not one of`},
 	"realtime.turn_detection.type":      {"vad", `"vad" is not one of semantic_vad, server_vad, none`},
 	"realtime.turn_detection.eagerness": {"eager", `"eager" is not one of low, medium, high, auto`},
+	"cascade.stt.url":                   {"ws://h", "it must be an address of the form https://host/path"},
+	"cascade.stt.language":              {"English", "is not a language code, such as en or de"},
+	"cascade.stt.api_key_env":           {"MY KEY", `"MY KEY" is not the name of a variable`},
+	"cascade.stt.path":                  {"inference", `"inference" is not the path of an address`},
+	"cascade.tts.url":                   {"h", "it must be an address of the form https://host/path"},
+	"cascade.tts.format":                {"mp3", `"mp3" is not one of pcm, wav`},
+	"cascade.tts.api_key_env":           {"1", `"1" is not the name of a variable`},
+	"cascade.tts.path":                  {"/speech?a=b", "is not the path of an address"},
+	"cascade.text.provider":             {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
+	"cascade.turns.vad":                 {"webrtc", `"webrtc" is not one of silero, energy`},
+	"phone.lines":                       {"x", ""},
+	"public_url":                        {"voice.example.org", "https://"},
+	"realtime.keyterms":                 {strings.Repeat("x", 65), ""},
+	"tools.filler_lines":                {strings.Repeat("x", 5000), ""},
 	"calls.answer":                      {"later", `"later" is not one of at_once, after_upstream`},
 	"tools.toolkits":                    {"games", `"games" is not one of artifacts, code, web, http, agent`},
 	"tools.allow":                       {"http:write", "only tools.approve takes the ending :write"},
@@ -81,7 +95,7 @@ var wrong = map[string]struct{ value, words string }{
 // anyText are the settings that accept any text: whether it is right only their servers or the file
 // system know, which other findings cover.
 var anyText = []string{
-	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "recording.store", "recording.s3_region", "recording.announce",
+	"jwt_issuer", "jwt_audience", "jwt_may_claim", "mcp_config", "realtime.model", "realtime.voice", "realtime.transcription_model", "text.model", "cascade.stt.model", "cascade.stt.prompt", "cascade.tts.model", "cascade.tts.voice", "cascade.text.model", "recording.store", "recording.s3_region", "recording.announce",
 }
 
 // diagnosis is the report on an environment.
@@ -123,7 +137,7 @@ func TestEveryWrongSetting(t *testing.T) {
 			case reflect.Int, reflect.Int64:
 				values = append(values, struct{ value, words string }{"many", "it must be a whole number"}, struct{ value, words string }{"-1", ""})
 			case reflect.Float64:
-				values = append(values, struct{ value, words string }{"much", "it must be a number"}, struct{ value, words string }{"-1", "-1 is not between 0 and"})
+				values = append(values, struct{ value, words string }{"much", "it must be a number"}, struct{ value, words string }{"-1", "-1 is not between 0"})
 			case reflect.Bool:
 				values = append(values, struct{ value, words string }{"maybe", "it must be true or false"})
 			default:
