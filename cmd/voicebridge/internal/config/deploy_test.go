@@ -77,6 +77,35 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// TestLocalVoice reads the settings with which docs/local-voice.md begins. Those beside a compose file name what it starts and fetches.
+func TestLocalVoice(t *testing.T) {
+	t.Parallel()
+	load := func(file string) Config {
+		cfg, err := Load(Sources{File: deploy + file})
+		must(t, err)
+		testkit.Equal(t, cfg.Upstream, "cascade", "%s: the upstream", file)
+		return cfg
+	}
+	load("../examples/speech/voicebridge.yaml")
+	cfg, text := load("local-voice/voicebridge.yaml"), readDeploy(t, "local-voice/compose.yaml")
+	var doc map[string]any
+	must(t, yaml.Unmarshal([]byte(text), &doc))
+	checkServices(t, at(doc, "services"), at(doc, "volumes"))
+	for what, named := range map[string]string{
+		"recogniser": cfg.Cascade.STT.URL, "voice": cfg.Cascade.TTS.URL, "text model": cfg.OllamaHost,
+	} {
+		address := regexp.MustCompile(`127\.0\.0\.1:(\d+)`).FindStringSubmatch(named)
+		if !strings.Contains(text, fmt.Sprintf(`ports: ["%s:%s"]`, address[0], address[1])) {
+			t.Errorf("no %s is started for %s", what, named)
+		}
+	}
+	for _, fetched := range []string{"/v1/models/" + cfg.Cascade.STT.Model + "\n", `{"model": "` + cfg.Text.Model + `"`} {
+		if !strings.Contains(text, fetched) {
+			t.Errorf("nobody fetches %s", fetched)
+		}
+	}
+}
+
 // TestKubernetes reads the settings of the Deployment, with its secret and the variables that
 // Kubernetes adds.
 func TestKubernetes(t *testing.T) {
