@@ -34,6 +34,8 @@ type Assistant struct {
 	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
 	Keyterms   []string   `json:"keyterms,omitzero" items:"100" min:"1" format:"keyterm" doc:"Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none"`
 
+	EndCall bool `json:"end_call,omitempty" doc:"Whether the model may end calls, by the tool end_call: what it is saying is heard to its end"`
+
 	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it; not those of others who use it"`
 	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads"`
 	Extract       json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`

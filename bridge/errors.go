@@ -170,6 +170,7 @@ type EndReason = session.EndReason
 const (
 	EndHangup          = session.EndHangup
 	EndCallerHangup    = session.EndCallerHangup
+	EndAssistant       = session.EndAssistant
 	EndBrowserClosed   = session.EndBrowserClosed
 	EndBrowserLost     = session.EndBrowserLost
 	EndNeverConnected  = session.EndNeverConnected

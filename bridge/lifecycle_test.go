@@ -209,7 +209,7 @@ func newBubble(t *testing.T, change func(*bubble)) *bubble {
 	b := &bubble{t: t, recorder: r, browser: newFakeLeg("browser", r), up: newFakeLeg("upstream", r), thread: &recordingStore{recorder: r}}
 	b.database = b.thread
 	b.registry = toolkit.NewRegistry()
-	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelEntry{}} {
+	for _, tool := range []toolkit.Tool{charts.Tools()[0], charts.Tools()[1], cancelTool()[0].Tool} {
 		testkit.Must(t, b.registry.Add(toolkit.Entry{Tool: tool, Executor: toolkit.ExecutorApp}))
 	}
 	b.client = clienttool.New(b.registry, clienttool.Config{})

@@ -369,12 +369,17 @@ func (s *setup) list(ctx context.Context) error {
 		return fmt.Errorf("list tools: %w", err)
 	}
 	s.registry = tools.Clone()
+	if s.call.assistant.EndCall {
+		if err := s.registry.Replace([]string{session.EndCallName}, endCallTool()); err != nil {
+			return fmt.Errorf("add tool: %w", err)
+		}
+	}
 	allow := s.call.assistant.Tools.Allow
 	if s.call.assistant.ID != "" &&
 		(tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
 		return nil // nothing runs that could be cancelled, or the assistant is not to have it
 	}
-	err = s.registry.Replace(nil, withCancel().Entries())
+	err = s.registry.Replace(nil, cancelTool())
 	if err != nil && !errors.Is(err, toolkit.ErrDuplicate) {
 		return fmt.Errorf("add tool: %w", err)
 	}
@@ -418,7 +423,7 @@ func (s *setup) state(now time.Time) *session.State {
 		History: s.history, LastMessage: s.last, KeepSound: c.recording != nil, UpstreamLimit: limit, UpstreamCan: can,
 		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.start.Socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
-		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(),
+		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(), EndCall: s.call.assistant.EndCall,
 	}, s.record, s.registry, now)
 }
 

@@ -65,6 +65,9 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	case session.StartTool:
 		if e.Lends {
 			e.Call.Lent = r.client.Tools()
+			if own, has := r.registry.Lookup(session.EndCallName); has && own.Executor == toolkit.ExecutorApp {
+				e.Call.Lent = append(e.Call.Lent, own.Tool)
+			}
 		}
 		r.start(e.Call)
 	case session.DeliverTool:
@@ -154,29 +157,44 @@ func (r *toolRunner) answerApproval(e session.AnswerApproval) {
 	})
 }
 
-// cancelDefinition is the definition of the tool whose calls session.State answers by itself.
-var cancelDefinition = toolkit.Definition{
-	Name:        session.CancelToolName,
-	Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
-	Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+// ownTool is a tool of calls. [session.State] answers its calls by itself, or takes note of its result.
+type ownTool struct {
+	definition toolkit.Definition
+	result     toolkit.Result
 }
 
-// withCancel is a registry of that tool alone: calls take it from there as it was checked.
-var withCancel = sync.OnceValue(func() *toolkit.Registry {
+func (t ownTool) Definition() toolkit.Definition { return t.definition }
+
+func (t ownTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
+	return func(yield func(toolkit.Chunk, error) bool) { yield(toolkit.Chunk{Result: &t.result}, nil) }
+}
+
+// checked returns the entry of a tool, which calls take as it was checked.
+func (t ownTool) checked() []toolkit.Entry {
 	r := toolkit.NewRegistry()
-	if err := r.Add(toolkit.Entry{Tool: cancelEntry{}, Executor: toolkit.ExecutorApp}); err != nil {
+	if err := r.Add(toolkit.Entry{Tool: t, Executor: toolkit.ExecutorApp}); err != nil {
 		panic(err) // of a constant
 	}
-	return r
-})
-
-// cancelEntry is that tool in a call's registry.
-type cancelEntry struct{}
-
-func (cancelEntry) Definition() toolkit.Definition { return cancelDefinition }
-
-func (cancelEntry) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, error] {
-	return func(yield func(toolkit.Chunk, error) bool) {
-		yield(toolkit.Chunk{Result: &toolkit.Result{Error: "This tool works in a voice call only."}}, nil)
-	}
+	return r.Entries()
 }
+
+var cancelTool = sync.OnceValue(ownTool{
+	toolkit.Definition{
+		Name:        session.CancelToolName,
+		Description: "Cancel the tools that are still running, when the user says so (stop that, never mind).",
+		Parameters:  json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+	},
+	toolkit.Result{Error: "This tool works in a voice call only."},
+}.checked)
+
+var endCallTool = sync.OnceValue(ownTool{
+	toolkit.Definition{
+		Name: session.EndCallName,
+		Description: "End this call, when the user says goodbye or nothing is left to do. Say goodbye in the same answer, " +
+			"before you call this: it is heard to its end, and nothing can be said after it.",
+		Parameters: json.RawMessage(`{"type":"object","properties":{"reason":{"type":"string",` +
+			`"description":"Why the call ends, in a few words; it is saved, not said"}},"required":["reason"],` +
+			`"additionalProperties":false}`),
+	},
+	toolkit.Result{Output: json.RawMessage(`{"ended":true}`)},
+}.checked)

@@ -447,6 +447,7 @@ export interface HookTest {
 export interface Assistant {
   created_at?: string;
   /** For people who choose one */ description?: string;
+  /** Whether the model may end calls, by the tool end_call: what it is saying is heard to its end */ end_call?: boolean;
   /** A JSON schema of an object: what the text model is to find in a call once it has ended */ extract?: Record<string, unknown>;
   /** What is said in a call while a tool takes long */ fillers?: {
     /** Once for each wait, unless something was said since the tool was called; 0: never */ after_seconds?: number;
@@ -744,7 +745,7 @@ export interface RealtimeError {
   };
 }
 
-export type EndReason = 'hangup' | 'caller_hangup' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+export type EndReason = 'hangup' | 'caller_hangup' | 'assistant' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
 
 export interface BridgeReadyEvent {
   type: 'bridge.ready';

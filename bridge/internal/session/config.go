@@ -125,6 +125,8 @@ type Config struct {
 	Greeting string
 	// Announcement is what the model says before that in any case; empty for nothing.
 	Announcement string
+	// EndCall means that the model has the tool EndCallName.
+	EndCall bool
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as
 	// is UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int
@@ -214,6 +216,14 @@ const AnswerAtOnce = "at_once"
 // CancelToolName is the tool by which the model cancels tools when the user says so. Its calls are
 // answered here: nothing else knows what is running.
 const CancelToolName = "cancel_running_tools"
+
+// EndCallName is the server's tool by which the model ends the call.
+const EndCallName = "end_call"
+
+// owns reports whether a tool of the server is one of calls, which those of others do not replace.
+func (c *Config) owns(name string) bool {
+	return name == CancelToolName || c.EndCall && name == EndCallName
+}
 
 // opening is what the model says first.
 func (c *Config) opening() string { return strings.TrimSpace(c.Announcement + "\n\n" + c.Greeting) }

@@ -34,10 +34,12 @@ type core struct {
 	// clients are the browser, also while it is away, and the sidebands in the order in which they joined.
 	clients []*told
 	mustEnd EndReason // why a part wants the call to end; Reduce does it
-	record  records.Call
-	effects []Effect
-	counter int
-	ids     int // of messages and records
+	// isLeaving means that the model has called a tool that ends the call: it is asked nothing more.
+	isLeaving bool
+	record    records.Call
+	effects   []Effect
+	counter   int
+	ids       int // of messages and records
 }
 
 // newID returns a new id for a message or a record.

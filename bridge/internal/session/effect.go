@@ -235,6 +235,7 @@ type EndReason string
 const (
 	EndHangup          EndReason = "hangup"             // by the caller, or over HTTP
 	EndCallerHangup    EndReason = "caller_hangup"      // by the caller of a telephone call, also one who was lost
+	EndAssistant       EndReason = "assistant"          // by the model, with its tool for that
 	EndBrowserClosed   EndReason = "browser_closed"     // the browser closed the connection (tab closed)
 	EndBrowserLost     EndReason = "browser_lost"       // the browser vanished
 	EndNeverConnected  EndReason = "never_connected"    // the browser got its answer but never connected

@@ -3,6 +3,8 @@ package session
 import (
 	"errors"
 	"log/slog"
+	"slices"
+	"time"
 
 	"voicebridge/realtime"
 )
@@ -73,6 +75,36 @@ func (s *State) startOver(why EndReason) bool {
 	s.renewal.schedule()
 	s.do(Dial{Gen: s.up.gen, History: s.History, Refused: s.record.Upstream, Whole: s.settings.whole()})
 	return true
+}
+
+// saying reports whether an answer is being made or heard, or about to be.
+func (s *State) saying() bool {
+	q := s.answers
+	return q.active != "" || q.create != nil || s.now.Before(q.saidBy) || s.playback.playing != "" ||
+		slices.ContainsFunc(q.turn.responses, (*response).awaitsSound)
+}
+
+// leave runs the tool by which the model leaves the call, once what is being said was heard.
+func (s *State) leave() {
+	l := &s.tools.leaving
+	if l.run == nil || l.started || s.phase >= draining {
+		return
+	}
+	making := l.run.response != nil && !l.run.response.done
+	switch {
+	case s.now.Before(l.by) && (making || l.within && !l.run.Done() || s.saying()):
+		l.at = time.Time{}
+	case l.at.IsZero():
+		l.at = s.now.Add(farewell)
+		if done := l.run.Record().FinishedAt; l.within && done != nil && !s.playback.lastHeard().After(*done) {
+			l.at = s.now.Add(saidWait)
+		}
+	case s.due(l.at) && l.within:
+		s.end(EndAssistant)
+	case s.due(l.at):
+		l.started = true
+		s.tools.run(l.run)
+	}
 }
 
 // end ends the call.

@@ -59,6 +59,7 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 	s.apply(in)
 	s.endIfAsked()
 	s.onTime()
+	s.leave()
 	if s.phase != ended {
 		s.transcript.saveChanged()
 		s.answers.askForAnswer()

@@ -60,7 +60,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, with what it says, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
-// the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "fixed" the session that clients may not change,
+// the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "may end" that the model may end it, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
 // there are; up2 dialed other: with one of those, and "unpublished" that a client sends what the API does not know. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
@@ -125,6 +125,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	var err error
 	c.s.BrowserPlays = section(archive, "plays") != ""
 	c.s.KeepSound = section(archive, "recorded") != ""
+	c.s.EndCall = section(archive, "may end") != ""
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
 			t.Fatal(err)

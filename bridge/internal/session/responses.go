@@ -230,7 +230,7 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.away || q.busy() || !q.serverAsksBy.IsZero() || !slices.ContainsFunc(q.needs, q.answerable) {
+	if !q.listening() || q.away || q.isLeaving || q.busy() || !q.serverAsksBy.IsZero() || !slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
 	spent := q.ToolRounds > 0 && q.rounds >= q.ToolRounds

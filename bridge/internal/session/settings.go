@@ -163,10 +163,11 @@ func (c *settings) sendNext() {
 // large are not taken: no later upstream session would accept them.
 func (c *settings) replaceTools(entries []toolkit.Entry) {
 	old := slices.DeleteFunc(c.client.registry.Entries(), func(e toolkit.Entry) bool {
-		return e.Executor == toolkit.ExecutorClient || e.Tool.Definition().Name == CancelToolName
+		return e.Executor == toolkit.ExecutorClient || c.owns(e.Tool.Definition().Name)
 	})
 	entries = slices.DeleteFunc(slices.Clone(entries), func(e toolkit.Entry) bool {
-		return c.client.isDeclared(e.Tool.Definition().Name) // it was there first
+		name := e.Tool.Definition().Name
+		return c.client.isDeclared(name) || c.owns(name) // it was there first
 	})
 	err := c.client.registry.Replace(namesOf(old), entries)
 	if err == nil && c.size(c.next) > c.up.room() {

@@ -31,6 +31,47 @@ type tools struct {
 	// waitsSince is when the first of the tools that run now was started, zero if none runs. fillerAt is when something
 	// is said meanwhile, zero for never.
 	waitsSince, fillerAt time.Time
+	leaving              leaving
+}
+
+// leaving is a tool by which the model leaves the call, and which waits until what is being said was said.
+type leaving struct {
+	run *toolRun // nil if there is none
+	// at is when it is started, zero as long as something is said. Nothing is waited for longer than until by.
+	at, by time.Time
+	// within means that run is not that tool but the one that has run it, and is to be answered first.
+	within, started bool
+}
+
+// farewell is how long after the end of what is said, as far as that is known, the client is done with it, too.
+const farewell = time.Second
+
+// leaves reports whether a run is one that waits. There is one of them at a time.
+func (t *tools) leaves(run *toolRun) bool {
+	if run.Call.Name == CancelToolName || !t.owns(run.Call.Name) || run.Entry.Executor != toolkit.ExecutorApp {
+		return false
+	}
+	if t.isLeaving {
+		run.Finish(toolkit.Result{Error: "The call is about to end."}, t.now)
+		t.close(run)
+		t.answer(run)
+		return true
+	}
+	t.isLeaving, t.leaving = true, leaving{run: run, by: t.now.Add(lostAfter)}
+	return true
+}
+
+// hasLeft takes the result of such a run: unless it has failed the call is over.
+func (t *tools) hasLeft(run *toolRun) bool {
+	if t.leaving.run != run || t.leaving.within {
+		return false
+	}
+	t.isLeaving, t.leaving = false, leaving{}
+	if run.Result().Failed() {
+		return false
+	}
+	t.mustEnd = EndAssistant
+	return true
 }
 
 // clientAnswer is a client's answer to a call, in an item with the id of its choice if that is not empty.
@@ -71,9 +112,16 @@ func (t *tools) start(run *toolRun) {
 		t.fail(run)
 		return
 	}
+	if t.leaves(run) {
+		return
+	}
 	if t.waitsSince.IsZero() && t.FillerAfter > 0 {
 		t.waitsSince, t.fillerAt = t.now, t.now.Add(t.FillerAfter)
 	}
+	t.run(run)
+}
+
+func (t *tools) run(run *toolRun) {
 	t.do(StartTool{Call: run.Call, Lends: t.up.can.Duplex})
 	t.watch(t.announce(run))
 	if run.early != nil {

@@ -127,7 +127,8 @@ func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
 		t.byID[in.Call.ID] = run
 		t.open = append(t.open, run)
 	}
-	isClients := in.Executor == toolkit.ExecutorClient
+	isOwn := t.owns(in.Call.Name)
+	isClients := in.Executor == toolkit.ExecutorClient && !isOwn
 	switch {
 	case run.within != within || run.Done():
 	case in.Result != nil:
@@ -135,6 +136,9 @@ func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
 		t.close(run)
 		if isClients && run.gen == t.up.gen && !t.up.gone { // its item is acknowledged
 			t.sendOutput(run, cmp.Or(run.itemID, t.nextItemID()))
+		}
+		if isOwn && !in.Result.Failed() {
+			t.isLeaving, t.leaving = true, leaving{run: within, by: t.now.Add(lostAfter), within: true}
 		}
 	case in.Nonce != "":
 		run.Ask(in.Nonce, t.now)
@@ -157,6 +161,9 @@ func (t *tools) ended(in ToolEnd) {
 	if run := t.byID[in.CallID]; run != nil && run.FinishMasked(in.Result, in.Masked, t.now) {
 		t.close(run)
 		run.images = in.Images
+		if t.hasLeft(run) {
+			return
+		}
 		t.answer(run)
 	}
 }
@@ -197,6 +204,9 @@ func (t *tools) deadline() time.Time {
 	}
 	if !t.answers.busy() {
 		at = until(at, t.fillerAt)
+	}
+	if l := t.leaving; l.run != nil && !l.started {
+		at = until(at, cmp.Or(l.at, until(l.by, t.answers.saidBy)))
 	}
 	return at
 }
