@@ -5,9 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -122,62 +120,6 @@ func TestPageLooks(t *testing.T) {
 		t.Errorf("the document is %d pixels tall in a window of %d, and %d wide in one of %d", tall[0], tall[1], tall[2], tall[3])
 	}
 }
-
-// TestPageVeryLongThread opens a thread of 10,000 messages at its end, scrolls through a
-// good part of it and jumps to its beginning. How fast that is depends on the machine, so
-// it is printed, not asserted.
-func TestPageVeryLongThread(t *testing.T) {
-	t.Parallel()
-	database, thread := longThread(t, 10_000)
-	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t)
-	began := time.Now()
-	p.visit(t, s.url+"/#/t/"+thread)
-	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
-	t.Logf("the end of 10,000 messages was there after %v", time.Since(began).Round(time.Millisecond))
-	for _, part := range []string{"near the end", "further up"} {
-		took := eval[[]float64](t, p, scrolling+"(300)")
-		slices.Sort(took)
-		var sum float64
-		for _, ms := range took {
-			sum += ms
-		}
-		t.Logf("%s: %.0f frames a second; a frame took %.1f ms in the middle, %.1f ms for one in twenty, %.1f ms at most",
-			part, 1000*float64(len(took))/sum, took[len(took)/2], took[len(took)*19/20], took[len(took)-1])
-	}
-	p.until(t, "lines that are drawn where the reader is", "probe.all('message').some((m) => { const r = m.getBoundingClientRect(); return r.bottom > 100 && r.top < innerHeight - 100; })")
-	if n := eval[int](t, p, "document.querySelectorAll('*').length"); n > 3000 {
-		t.Errorf("%d elements are drawn", n)
-	}
-	p.until(t, "the first message, after many times Home", `(() => {
-		const box = document.getElementById('transcript');
-		box.dispatchEvent(new KeyboardEvent('keydown', { key: 'Home', bubbles: true }));
-		box.scrollTop = 0;
-		return probe.all('message')[0]?.innerText.includes('Question 0,');
-	})()`)
-	took := eval[[]float64](t, p, scrolling+"(60)")
-	slices.Sort(took)
-	t.Logf("with all of them loaded a frame took %.1f ms in the middle, %.1f ms at most", took[len(took)/2], took[len(took)-1])
-	p.click(t, "latest")
-	p.until(t, "the end again", "probe.all('message').at(-1)?.innerText.includes('Answer 9999')")
-}
-
-// scrolling scrolls up by hand for a number of frames and returns how long they took, in
-// milliseconds.
-const scrolling = `((frames) => new Promise((done) => {
-	const box = document.getElementById('transcript');
-	const took = [];
-	let before = performance.now();
-	const step = (now) => {
-		took.push(now - before);
-		before = now;
-		if (took.length > frames) return done(took.slice(1));
-		box.dispatchEvent(new WheelEvent('wheel', { deltaY: -240 }));
-		box.scrollTop -= 240;
-		requestAnimationFrame(step);
-	};
-	requestAnimationFrame(step);
-}))`
 
 // TestPageFits looks at what has to fit on a phone: what can be undone lies above the list, a chart that is enlarged gets larger,
 // a phone on its side has the way to the transcript, and a long name is cut. In a user's own colours words to come look

@@ -12,34 +12,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 
 	"voicebridge/persistence/persistencetest"
 )
-
-// mainThread is how much of the processor the page's main thread has used, in milliseconds: other load of the machine is
-// not in it.
-func (p *tab) mainThread(t *testing.T) float64 {
-	t.Helper()
-	res := run(t, p, "read the time of the main thread", chromedp.Action[performance.GetMetricsResult](
-		func(ctx context.Context, target *chromedp.Target) (performance.GetMetricsResult, error) {
-			if _, err := cdp.Call(ctx, target, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks}); err != nil {
-				return performance.GetMetricsResult{}, err
-			}
-			return cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
-		}))
-	for _, m := range res.Metrics {
-		if m.Name == "TaskDuration" {
-			return m.Value * 1000
-		}
-	}
-	t.Fatal("the browser does not say how long its tasks took")
-	return 0
-}
 
 // shifted is how far the layout has shifted without the user, as Chromium scores it.
 const shifted = `new Promise((done) => { let sum = 0;
@@ -122,48 +99,6 @@ func TestPageFirstLoad(t *testing.T) {
 			t.Errorf("%s: the layout shifted by %.3f", name, shift)
 		}
 	}
-}
-
-// TestPageScrollsFast scrolls through a thread of 5,000 messages, jumps to its first message and to a match in its middle. What that takes of
-// the processor is printed; only much more fails.
-func TestPageScrollsFast(t *testing.T) {
-	t.Parallel()
-	database, thread := longThread(t, 5000)
-	s := serveWith(t, database, speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t)
-	timed := func(what string, do func()) {
-		t.Helper()
-		began, before := time.Now(), p.mainThread(t)
-		do()
-		t.Logf("%s took %v, %.0f ms of the main thread", what, time.Since(began).Round(time.Millisecond), p.mainThread(t)-before)
-	}
-	p.visit(t, s.url+"/#/t/"+thread)
-	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
-	const frames = 200
-	for _, part := range []string{"with some of them loaded", "with more of them loaded"} {
-		before := p.mainThread(t)
-		eval[[]float64](t, p, fmt.Sprintf(scrolling+"(%d)", frames))
-		used := (p.mainThread(t) - before) / frames
-		t.Logf("%s a frame took %.1f ms of the main thread", part, used)
-		if used > 60 {
-			t.Errorf("%s a frame took %.1f ms of the main thread", part, used)
-		}
-	}
-	p.reload(t)
-	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
-	timed("Home", func() {
-		p.do(t, "look at the thread", chromedp.Evaluate[chromedp.Void]("(document.getElementById('transcript').focus(), undefined)"))
-		p.press(t, "Home", 36)
-		p.until(t, "the first message in view", `((m) => m?.innerText.includes('Question 0,') && m.getBoundingClientRect().bottom > 0)(probe.all('message')[0])`)
-	})
-	p.reload(t)
-	p.until(t, "the last message", "probe.all('message').at(-1)?.innerText.includes('Answer 4999')")
-	p.do(t, "search", chromedp.SendKeys(byID("search"), "answer 1371"))
-	p.until(t, "one conversation", "probe.all('search-results').length === 1 && probe.all('match').length === 1")
-	timed("the jump to a match", func() {
-		p.do(t, "open it", chromedp.Click(chromedp.CSS("[data-testid=search-results] a")))
-		p.until(t, "the match in view", `((m) => { const r = m?.getBoundingClientRect(); return r !== undefined && r.bottom > 60 && r.top < innerHeight; })(probe.all('message').find((m) => m.innerText.includes('Answer 1371 ')))`)
-	})
 }
 
 // TestPageScrollsStill turns a fast wheel on a phone, up through a long thread and back: a line in view goes as far as the wheel, whatever is

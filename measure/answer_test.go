@@ -3,11 +3,8 @@ package measure
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +17,7 @@ import (
 	"time"
 
 	"voicebridge/internal/testkit"
+	"voicebridge/llm/llmtest/speechtest"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -28,11 +26,10 @@ import (
 	"voicebridge/realtime/simulator"
 )
 
-// The question that is asked again and again, which has to be understood, and the rate at which it is spoken.
+// The question that is asked again and again, which has to be understood.
 const (
-	question     = "What time does the next train to the city leave?"
-	questionRate = 16000
-	questions    = 4 // in each round
+	question  = "What time does the next train to the city leave?"
+	questions = 4 // in each round
 )
 
 // BenchmarkAnswer asks a question aloud, again and again in one call, and reports how long after its last sound the caller hears an
@@ -42,8 +39,8 @@ func BenchmarkAnswer(b *testing.B) {
 		name    string
 		environ func(*testing.B) []string
 	}{
-		{"cascade, recogniser and voice at 0 ms", func(b *testing.B) []string { return cascaded(immediate(b)) }},
-		{"cascade, pocketsphinx and flite", func(b *testing.B) []string { return cascaded(exampleServer(b)) }},
+		{"cascade, recogniser and voice at 0 ms", func(b *testing.B) []string { return cascaded(speechtest.New(b).URL, "whisper", "wav") }},
+		{"cascade, pocketsphinx and flite", func(b *testing.B) []string { return cascaded(exampleServer(b), "pocketsphinx", "flite") }},
 		{"simulator over WebRTC", func(b *testing.B) []string { return []string{"OPENAI_BASE_URL=" + simulated(b) + "/v1"} }},
 		{"simulator over WebSocket", func(b *testing.B) []string {
 			return []string{fmt.Sprintf(`VOICEBRIDGE_UPSTREAMS=[{"name":"s","profile":"realtime","url":"%s/v1/realtime"}]`, strings.Replace(simulated(b), "http", "ws", 1))}
@@ -64,45 +61,17 @@ func BenchmarkAnswer(b *testing.B) {
 			}
 			b.ReportMetric(100*(processor(b, pid)-used).Seconds()/time.Since(began).Seconds(), "cpu-%")
 			b.ReportMetric(memory(b, pid)-idle, "MB")
-			b.ReportMetric(0, "ns/op")
-			for stage, all := range c.stages(b) {
-				slices.Sort(all)
-				b.ReportMetric(all[len(all)/2], stage+"-p50-ms")
-				b.ReportMetric(all[len(all)*95/100], stage+"-p95-ms")
-			}
+			c.stages(b).report(b)
 		})
 	}
 }
 
 // cascaded are the settings of a cascade with such a server.
-func cascaded(url string) []string {
+func cascaded(url, stt, tts string) []string {
 	return []string{
-		"VOICEBRIDGE_UPSTREAM=cascade", "VOICEBRIDGE_CASCADE__STT__URL=" + url, "VOICEBRIDGE_CASCADE__STT__MODEL=pocketsphinx",
-		"VOICEBRIDGE_CASCADE__TTS__URL=" + url, "VOICEBRIDGE_CASCADE__TTS__MODEL=flite", "VOICEBRIDGE_CASCADE__TTS__VOICE=slt",
+		"VOICEBRIDGE_UPSTREAM=cascade", "VOICEBRIDGE_CASCADE__STT__URL=" + url, "VOICEBRIDGE_CASCADE__STT__MODEL=" + stt,
+		"VOICEBRIDGE_CASCADE__TTS__URL=" + url, "VOICEBRIDGE_CASCADE__TTS__MODEL=" + tts, "VOICEBRIDGE_CASCADE__TTS__VOICE=slt",
 	}
-}
-
-// immediate is a recogniser and a voice that need no time: each clause is a second of sound.
-func immediate(b *testing.B) (url string) {
-	sound := make([]int16, 24000)
-	for i := range sound {
-		sound[i] = int16(8000 * math.Sin(2*math.Pi*300*float64(i)/24000))
-	}
-	wav := []byte("RIFF\xff\xff\xff\xffWAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\xc0\x5d\x00\x00\x80\xbb\x00\x00\x02\x00\x10\x00data\xff\xff\xff\xff")
-	wav, err := binary.Append(wav, binary.LittleEndian, sound)
-	must(b, err)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		if strings.HasSuffix(r.URL.Path, "/transcriptions") {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]string{"text": question})
-			return
-		}
-		w.Header().Set("Content-Type", "audio/wav")
-		_, _ = w.Write(wav)
-	}))
-	b.Cleanup(server.Close)
-	return server.URL + "/v1"
 }
 
 // exampleServer is examples/speech with a grammar of the question alone: to hear any English takes the recogniser five times as long.
@@ -160,12 +129,11 @@ type conversation struct {
 	said             chan time.Time // the end of the question
 	started, stopped chan time.Time // the answer, at the caller
 	heard            []float64      // from the end of the question until an answer has begun, in ms
-	asked            int
 }
 
 func newConversation(b *testing.B, address string) *conversation {
 	c := &conversation{
-		address: address, words: spokenQuestion(b), speak: make(chan struct{}),
+		address: address, words: spokenQuestion(b), speak: make(chan struct{}, 1),
 		said: make(chan time.Time, 1), started: make(chan time.Time, 8), stopped: make(chan time.Time, 8),
 	}
 	api, err := rtc.New(rtc.Config{Loopback: true})
@@ -206,25 +174,10 @@ func newConversation(b *testing.B, address string) *conversation {
 
 // spokenQuestion returns the packets of a question, without the silence around it.
 func spokenQuestion(b *testing.B) (packets [][]byte) {
-	file := filepath.Join(b.TempDir(), "question.wav")
-	out, err := exec.CommandContext(b.Context(), "flite", "-voice", "kal16", "-t", question, "-o", file).CombinedOutput()
-	if err != nil {
-		b.Fatalf("flite: %v: %s", err, out)
-	}
-	wav, err := os.ReadFile(file)
+	const frame = mixRate / 50
+	encoder, err := opus.NewEncoder(mixRate)
 	must(b, err)
-	samples := make([]int16, (len(wav)-44)/2)
-	_, err = binary.Decode(wav[44:44+2*len(samples)], binary.LittleEndian, samples)
-	must(b, err)
-	loud := func(s int16) bool { return s > 300 || s < -300 }
-	samples = samples[slices.IndexFunc(samples, loud):]
-	for !loud(samples[len(samples)-1]) {
-		samples = samples[:len(samples)-1]
-	}
-	const frame = questionRate / 50
-	encoder, err := opus.NewEncoder(questionRate)
-	must(b, err)
-	for part := range slices.Chunk(samples, frame) {
+	for part := range slices.Chunk(say(b, "kal16", question), frame) {
 		packet, err := encoder.Encode(append(slices.Clone(part), make([]int16, frame-len(part))...))
 		must(b, err)
 		packets = append(packets, slices.Clone(packet))
@@ -234,17 +187,16 @@ func spokenQuestion(b *testing.B) (packets [][]byte) {
 
 // send sends silence until done is closed, and the question when it is asked.
 func (c *conversation) send(dst media.Sink, done <-chan struct{}) {
-	silence := []byte{0xf8, 0xff, 0xfe}
 	ticks := time.Tick(media.FrameTime)
 	var words [][]byte
 	began := time.Now()
 	for n := uint32(0); ; {
 		select {
 		case <-c.speak:
-			words = c.words
+			words = append(words, c.words...)
 		case now := <-ticks:
 			for ; time.Duration(n)*media.FrameTime <= now.Sub(began); n++ { // a busy machine leaves some out
-				packet := silence
+				packet := []byte{0xf8, 0xff, 0xfe}
 				if len(words) > 0 {
 					packet, words = words[0], words[1:]
 					if len(words) == 0 {
@@ -261,26 +213,17 @@ func (c *conversation) send(dst media.Sink, done <-chan struct{}) {
 
 // ask says the question and waits for the end of the answer.
 func (c *conversation) ask(b *testing.B) {
-	testkit.Eventually(b, "the microphone", func() bool {
-		select {
-		case c.speak <- struct{}{}:
-			return true
-		default:
-			return false
-		}
-	})
+	c.speak <- struct{}{}
 	said := testkit.Take(b, "the end of the question", c.said)
 	c.heard = append(c.heard, float64(testkit.Take(b, "an answer", c.started).Sub(said).Microseconds())/1000)
 	testkit.Take(b, "the end of the answer", c.stopped)
-	c.asked++
 }
 
-// stages returns, for each stage that answers reached and for their sound at the caller, how long after the end of speech that was, in ms.
-func (c *conversation) stages(b *testing.B) map[string][]float64 {
-	all := map[string][]float64{"heard": c.heard}
+// stages returns, for each stage that answers reached and for their sound at the caller, how long after the end of speech that was.
+func (c *conversation) stages(b *testing.B) figures {
+	all := figures{"heard-ms": c.heard}
 	var list struct {
 		Messages []struct {
-			Role     string
 			Metadata struct {
 				LatencyMS map[string]float64 `json:"latency_ms"`
 			}
@@ -291,11 +234,8 @@ func (c *conversation) stages(b *testing.B) map[string][]float64 {
 	must(b, json.NewDecoder(res.Body).Decode(&list))
 	must(b, res.Body.Close())
 	for _, m := range list.Messages {
-		if m.Role != "assistant" {
-			continue
-		}
-		for stage, ms := range m.Metadata.LatencyMS {
-			all[stage] = append(all[stage], ms)
+		for stage, ms := range m.Metadata.LatencyMS { // of answers
+			all.add(stage+"-ms", ms)
 		}
 	}
 	return all
