@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -212,68 +211,6 @@ func TestFailedResponseAndBadArguments(t *testing.T) {
 	}
 }
 
-func TestExpiryAndDrop(t *testing.T) {
-	t.Run("expiry", func(t *testing.T) {
-		b := newBench(t, simulator.Config{})
-		c := b.dial(sessionAudio)
-		c.ses.Expire()
-		if e := c.next(realtime.TypeError); e.Error.Code != "session_expired" {
-			t.Errorf("error is %+v", e.Error)
-		}
-		ended(t, c, simulator.ErrExpired)
-	})
-	t.Run("expiry by the clock", func(t *testing.T) {
-		b := newBench(t, simulator.Config{FaultsFor: func(n int) simulator.Faults {
-			return simulator.Faults{ExpireAfter: simulator.Duration(time.Duration(n) * 50 * time.Millisecond)}
-		}})
-		ended(t, b.dial(sessionAudio), simulator.ErrExpired)
-	})
-	t.Run("drop", func(t *testing.T) {
-		b := newBench(t, simulator.Config{Faults: simulator.Faults{DropAfter: simulator.Duration(50 * time.Millisecond)}})
-		c := b.dial(sessionAudio)
-		ended(t, c, simulator.ErrDropped)
-		if types := c.types(); len(types) != 1 {
-			t.Errorf("events are %v", types)
-		}
-	})
-	t.Run("hang up", func(t *testing.T) {
-		b := newBench(t, simulator.Config{})
-		c := b.dial(sessionAudio)
-		for range 2 { // the second time finds no call, which is fine
-			if err := b.client().Hangup(b.ctx, c.ses.ID()); err != nil {
-				t.Error(err)
-			}
-		}
-		ended(t, c, simulator.ErrHungUp)
-	})
-	t.Run("client gone", func(t *testing.T) {
-		b := newBench(t, simulator.Config{})
-		c := b.dial(sessionAudio)
-		if err := c.peer.Close(); err != nil {
-			t.Error(err)
-		}
-		ended(t, c, media.ErrClosed)
-	})
-}
-
-// ended waits for both ends of the call to be over.
-func ended(t *testing.T, c *caller, why error) {
-	t.Helper()
-	for _, done := range []<-chan struct{}{c.ses.Done(), c.peer.Done()} {
-		select {
-		case <-done:
-		case <-c.ctx.Done():
-			t.Fatal("the session did not end")
-		}
-	}
-	if err := c.ses.Err(); !errors.Is(err, why) {
-		t.Errorf("session ended by %v, want %v", err, why)
-	}
-	if _, err := c.ses.WaitFor(c.ctx, func(realtime.Event) bool { return false }); !errors.Is(err, simulator.ErrSessionEnded) {
-		t.Errorf("wait for an event of an ended session: %v", err)
-	}
-}
-
 func TestRecord(t *testing.T) {
 	b := newBench(t, simulator.Config{})
 	c := b.dial(`{"type":"realtime","model":"gpt-realtime","audio":{"input":{"turn_detection":null}}}`)
@@ -308,46 +245,4 @@ func TestRecord(t *testing.T) {
 	if _, err := c.ses.WaitForSent(c.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdated }); err != nil {
 		t.Error(err)
 	}
-}
-
-func TestCreationFaults(t *testing.T) {
-	for name, tt := range map[string]struct {
-		faults simulator.Faults
-		status int
-		code   string
-	}{
-		"refused":  {simulator.Faults{RefuseStatus: 500}, 500, "refused_on_purpose"},
-		"limited":  {simulator.Faults{RefuseStatus: 429, RefuseBody: `{"error":{"code":"rate_limit_exceeded"}}`, RefuseHeader: http.Header{"Retry-After": {"3"}}}, 429, "rate_limit_exceeded"},
-		"not JSON": {simulator.Faults{RefuseStatus: 502, RefuseBody: `<html>`}, 502, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, simulator.Config{Faults: tt.faults})
-			_, err := b.client().CreateCall(b.ctx, "v=0", []byte(sessionAudio))
-			var api *realtime.APIError
-			if !errors.As(err, &api) || api.Status != tt.status || api.Code != tt.code || (tt.status == 429) != (api.RetryAfter > 0) {
-				t.Errorf("error is %v", err)
-			}
-			testkit.Equal(t, len(b.srv.Sessions()), 0, "sessions")
-		})
-	}
-	t.Run("hangs", func(t *testing.T) {
-		b := newBench(t, simulator.Config{Faults: simulator.Faults{HangCreation: true}})
-		c := b.client()
-		c.Timeout = 100 * time.Millisecond
-		if _, err := c.CreateCall(b.ctx, "v=0", nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error is %v", err)
-		}
-	})
-	t.Run("half an answer", func(t *testing.T) {
-		b := newBench(t, simulator.Config{Faults: simulator.Faults{BadAnswer: true, NoLocation: true}})
-		peer, offer, err := b.rtc.Offer(b.ctx, media.Handlers{})
-		must(t, err)
-		call, err := b.client().CreateCall(b.ctx, offer, []byte(sessionAudio))
-		if err != nil || call.ID != "" {
-			t.Errorf("call %+v, %v", call, err)
-		}
-		if err := peer.Accept(b.ctx, call.Answer); err == nil {
-			t.Error("half an answer was accepted")
-		}
-	})
 }
