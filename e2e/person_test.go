@@ -18,6 +18,7 @@ import (
 
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
+	"voicebridge/realtime/simulator"
 )
 
 // person has one thread and makes calls on it, one after the other, whatever happens to
@@ -96,7 +97,10 @@ func (p *person) over() bool {
 
 // act does one thing that people do in a call.
 func (p *person) act() {
+	speaker, canSpeak := p.peer.(media.Sink)
 	switch n := p.rng.IntN(100); {
+	case n < 20 && p.soak.servers != nil && canSpeak:
+		p.speak(speaker)
 	case n < 45:
 		p.say(p.text(typed))
 	case n < 57:
@@ -114,6 +118,17 @@ func (p *person) act() {
 		p.note("hangs up")
 		p.hangUp()
 		p.byHTTP(3)
+	}
+}
+
+// speak asks aloud; what is heard, the servers for speech say.
+func (p *person) speak(to media.Sink) {
+	p.note("speaks")
+	packet, tick := media.Packet{Source: p.rng.Uint32()}, time.Tick(media.FrameTime)
+	for _, packet.Payload = range simulator.UserSpeech() {
+		<-tick
+		_ = to.WriteAudio(&packet) // unless the connection is gone
+		packet.Sequence, packet.Timestamp = packet.Sequence+1, packet.Timestamp+media.FrameStep
 	}
 }
 
@@ -185,7 +200,11 @@ func (p *person) say(x *text) {
 
 // dial begins a call on the thread.
 func (p *person) dial() bool {
-	query := "?takeover=true&upstream=" + []string{"spoken", "relayed"}[p.rng.IntN(2)]
+	upstreams := []string{"spoken", "relayed"}
+	if p.soak.servers != nil {
+		upstreams = []string{"cascade"}
+	}
+	query := "?takeover=true&upstream=" + upstreams[p.rng.IntN(len(upstreams))]
 	if p.thread != "" {
 		query += "&thread_id=" + p.thread
 	}

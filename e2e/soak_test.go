@@ -7,6 +7,10 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -15,6 +19,7 @@ import (
 	"time"
 
 	"voicebridge/internal/testkit"
+	"voicebridge/llm/llmtest/speechtest"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime/simulator"
 )
@@ -25,6 +30,8 @@ var (
 	soakCalls  = flag.Int("soak.calls", 3, "how many calls TestSoak holds at a time on each engine")
 	soakSeed   = flag.Uint64("soak.seed", 0, "what TestSoak does; 0 chooses one and prints it")
 	soakEngine = flag.String("soak.engine", "", "the only engine of TestSoak, sqlite or postgres; empty: both")
+	// A cascade does not choose its sessions' ends, so its soak has other faults.
+	soakCascade = flag.Bool("soak.cascade", false, "whether the calls of TestSoak go to a text model over servers for speech")
 )
 
 // soakPace is that of a calm conversation: there is always an answer that a fault can
@@ -44,6 +51,7 @@ type soak struct {
 	name     string                   // the flags that repeat it
 	seed     uint64
 	stop     chan struct{}
+	servers  *speechServers // of a cascade; nil if there is none
 
 	mu       sync.Mutex
 	timeline []event // the faults, and recoveries
@@ -91,7 +99,7 @@ func TestSoak(t *testing.T) {
 func newSoak(t *testing.T, engine string, seed uint64) *soak {
 	t.Helper()
 	s := &soak{
-		name: fmt.Sprintf("-soak.for %v -soak.calls %d -soak.engine %s -soak.seed %d", *soakFor, *soakCalls, engine, seed),
+		name: fmt.Sprintf("-soak.for %v -soak.calls %d -soak.engine %s -soak.cascade=%v -soak.seed %d", *soakFor, *soakCalls, engine, *soakCascade, seed),
 		seed: seed, stop: make(chan struct{}), faults: map[string]int{},
 	}
 	t.Log(s.name)
@@ -99,6 +107,10 @@ func newSoak(t *testing.T, engine string, seed uint64) *soak {
 		"VOICEBRIDGE_CALLS__GRACE_SECONDS=10", "VOICEBRIDGE_CALLS__CLOSE_GRACE_SECONDS=8", "VOICEBRIDGE_CALLS__RENEW_BEFORE_MINUTES=59",
 		"VOICEBRIDGE_TEXT_PROVIDER=simulator", "VOICEBRIDGE_SHUTDOWN_SECONDS=4",
 	}}
+	if *soakCascade {
+		s.servers = newSpeechServers(t)
+		cfg.upstreams = "[" + s.servers.upstream() + "]"
+	}
 	if engine == "sqlite" {
 		cfg.database = persistencetest.SQLiteURL(t)
 		s.leave = func() func() { return persistencetest.LockSQLite(t, cfg.database) }
@@ -182,6 +194,11 @@ func (s *soak) disturb(rng *rand.Rand) {
 		{"stopped", 1, s.fault(false, s.terminate)},
 		{"stopped without the database", 2, s.fault(true, s.terminate)},
 	}
+	if s.servers != nil {
+		kinds = append(kinds[5:], kinds[:2]...)
+		kinds[len(kinds)-2].name, kinds[len(kinds)-2].do = "servers for speech away", s.silenceServers(http.StatusServiceUnavailable)
+		kinds[len(kinds)-1].name, kinds[len(kinds)-1].do = "servers for speech cut off", s.silenceServers(0)
+	}
 	sum := 0
 	for _, k := range kinds {
 		sum += k.weight
@@ -223,6 +240,48 @@ func (s *soak) session(do func(*simulator.Session)) func(*rand.Rand) {
 		if live := s.live(); len(live) > 0 {
 			do(live[chosen%len(live)])
 		}
+	}
+}
+
+// speechServers are the servers of a cascade, of which a test says when they do not answer.
+type speechServers struct {
+	*httptest.Server
+
+	status atomic.Int64 // that they answer; -1 cuts connections off, 0 is as usual
+}
+
+func newSpeechServers(t *testing.T) *speechServers {
+	s := &speechServers{}
+	to, err := url.Parse(speechtest.New(t).URL)
+	must(t, err)
+	to.Path = ""
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) {} // the program has left
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch status := int(s.status.Load()); status {
+		case 0:
+			proxy.ServeHTTP(w, r)
+		case -1:
+			panic(http.ErrAbortHandler)
+		default:
+			w.WriteHeader(status)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// upstream is the setting of a cascade with these servers.
+func (s *speechServers) upstream() string {
+	return fmt.Sprintf(`{"name":"cascade","profile":"cascade","cascade":{"stt":{"url":"%s/v1","model":"whisper"},"tts":{"url":"%[1]s/v1","model":"pcm","voice":"alloy"}}}`, s.URL)
+}
+
+// silenceServers has the servers for speech answer with a status for a while, or cut connections off if that is 0.
+func (s *soak) silenceServers(status int64) func(*rand.Rand) {
+	return func(rng *rand.Rand) {
+		s.servers.status.Store(cmp.Or(status, -1))
+		s.pass(time.Duration(500+rng.IntN(3000)) * time.Millisecond)
+		s.servers.status.Store(0)
 	}
 }
 
