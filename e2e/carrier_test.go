@@ -155,6 +155,8 @@ type telephone struct {
 	queue   []byte   // not played yet
 	marks   []marked // of what is in the queue
 	heard   []byte   // all that was played
+	begun   int      // where what is heard began, after silence
+	last    time.Time
 	speech  []byte   // to be spoken
 	most    int      // ms that waited
 	cleared []int    // how much had been heard then, in bytes
@@ -243,7 +245,9 @@ func (p *telephone) play(ctx context.Context) {
 		next.Reset(time.Until(at))
 		p.mu.Lock()
 		n := min(ulawFrame, len(p.queue))
-		p.heard, p.queue = append(p.heard, p.queue[:n]...), p.queue[n:]
+		if p.heard, p.queue = append(p.heard, p.queue[:n]...), p.queue[n:]; n > 0 {
+			p.last = at
+		}
 		reached := p.pass(n)
 		spoken := bytes.Repeat([]byte{0xff}, ulawFrame)
 		n = copy(spoken, p.speech)
@@ -333,6 +337,9 @@ func (p *telephone) take(data []byte) {
 		if err != nil || len(sound) == 0 || len(sound)%ulawFrame != 0 || bytes.HasPrefix(sound, []byte("RIFF")) {
 			refuse()
 		}
+		if len(p.queue) == 0 && time.Since(p.last) > time.Second {
+			p.begun = len(p.heard)
+		}
 		p.queue = append(p.queue, sound...)
 		p.most = max(p.most, len(p.queue)/8)
 	case "mark":
@@ -380,13 +387,6 @@ func (p *telephone) sound(from int) []int16 {
 func fromFirst(samples []int16) []int16 {
 	at := slices.IndexFunc(samples, func(s int16) bool { return s > 300 || s < -300 })
 	return samples[max(at, 0):]
-}
-
-// position returns how much was heard, in bytes.
-func (p *telephone) position() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.heard)
 }
 
 // awaits waits for something that is about the telephone.

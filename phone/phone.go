@@ -29,10 +29,10 @@ type Settings struct {
 	// Telephone numbers by names of a-z, 0-9 and -: the webhook of one is {public_url}/phone/{carrier}/{name}. Entries
 	// look like this:
 	//
-	//	support: {carrier: twilio, number: "+493012345678", owner: alice, assistant: desk, secret_env: TWILIO_AUTH_TOKEN}
+	//	desk: {carrier: twilio, number: "+493012345678", owner: alice, assistant: desk, secret_env: TWILIO_TOKEN}
 	Lines map[string]Line `yaml:"lines" format:"name"`
-	// A call goes on with the thread of the caller's last call if that has changed within so many days; 0: each call has
-	// a new thread.
+	// A call goes on with the thread of the caller's last call if that has changed within so many days; 0: each call
+	// has a new thread.
 	ThreadDays time.Duration `yaml:"thread_days" default:"30" min:"0" max:"36500"`
 }
 
@@ -69,8 +69,8 @@ type Carrier interface {
 	Verify(l *Line, r *Request, now time.Time) error
 	// Notice reads a signed request.
 	Notice(r *Request) (Notice, error)
-	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both return
-	// what to answer to the notice of the call.
+	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both
+	// return what to answer to the notice of the call.
 	Connect(ctx context.Context, l *Line, call, address string) (Reply, error)
 	Refuse(ctx context.Context, l *Line, call string) (Reply, error)
 	// HangUp ends a call, also one that has ended.
@@ -113,6 +113,25 @@ type Notice struct {
 
 // Reply is what a webhook is answered with.
 type Reply struct{ Type, Body string }
+
+// over are the states of calls that have ended.
+var over = []string{"completed", "busy", "failed", "no-answer", "canceled", "cancel", "timeout"}
+
+// notice reads a form about a call, whose id has a name.
+func (r *Request) notice(idName string) (Notice, error) {
+	n := Notice{Call: r.Get(idName), From: r.Get("From"), To: r.Get("To")}
+	n.Ended = r.Get("Event") == "Hangup" || slices.Contains(over, r.Get("CallStatus"))
+	n.Ringing = !n.Ended && !strings.HasPrefix(r.Get("Direction"), "outbound")
+	return n.checked()
+}
+
+// checked returns a notice, or that it is about no call.
+func (n Notice) checked() (Notice, error) {
+	if !id.MatchString(n.Call) {
+		return n, fmt.Errorf("%w: no call", ErrRefused)
+	}
+	return n, nil
+}
 
 func xml(body string) Reply {
 	return Reply{"text/xml", `<?xml version="1.0" encoding="UTF-8"?><Response>` + body + `</Response>`}
@@ -198,6 +217,9 @@ var encodings = map[string]pcm.Encoding{
 
 // id matches the ids of carriers.
 var id = regexp.MustCompile(`^[A-Za-z0-9:_.=+/-]{1,256}$`)
+
+// common are the kinds of the events of most carriers.
+var common = map[string]Kind{"start": Start, "media": Audio, "dtmf": Key, "mark": Mark, "stop": Stop}
 
 // read reads a message of the common form. kinds are those of the carrier's events, which come in order unless it
 // promises none.

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxAhead is how much sound waits at the carrier, so that little is lost by an interruption: the piece that is on its
-	// way comes to that.
+	// maxAhead is how much sound waits at the carrier, so that little is lost by an interruption: the piece that is on
+	// its way comes to that.
 	maxAhead = 1200*time.Millisecond - piece
 	piece    = 100 * time.Millisecond
 	// maxQueued is how much sound of answers waits here, in bytes.

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -67,15 +66,7 @@ func joined(values url.Values, is, and string) string {
 	return strings.Join(out, and)
 }
 
-func (plivo) Notice(r *Request) (Notice, error) {
-	n := Notice{Call: r.Get("CallUUID"), From: r.Get("From"), To: r.Get("To")}
-	n.Ended = r.Get("Event") == "Hangup" || slices.Contains(over, r.Get("CallStatus"))
-	n.Ringing = !n.Ended && r.Get("Direction") != "outbound"
-	if !id.MatchString(n.Call) {
-		return n, fmt.Errorf("%w: no call", ErrRefused)
-	}
-	return n, nil
-}
+func (plivo) Notice(r *Request) (Notice, error) { return r.notice("CallUUID") }
 
 func (plivo) Connect(_ context.Context, _ *Line, _, address string) (Reply, error) {
 	return xml(`<Stream bidirectional="true" keepCallAlive="true" contentType="audio/x-mulaw;rate=8000">` +

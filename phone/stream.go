@@ -3,12 +3,8 @@ package phone
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +16,8 @@ import (
 const (
 	// keysPause ends what a caller types, as # does, and maxKeys limits it.
 	keysPause, maxKeys = 2 * time.Second, 32
-	// writeTimeout limits how long a carrier may not read, silent how long one says nothing until another socket may take
-	// its place.
+	// writeTimeout limits how long a carrier may not read, silent how long one says nothing until another socket may
+	// take its place.
 	writeTimeout, silent = 5 * time.Second, 2 * time.Second
 	tick                 = 20 * time.Millisecond
 	// startTimeout is how long a socket may take to say what it is.
@@ -51,17 +47,17 @@ type Config struct {
 	Carrier Carrier
 	// Start is what the carrier has begun the stream with.
 	Start Message
-	// Keys takes what the caller has typed, Gone that the caller has hung up, or did not come back within Grace. They may
-	// wait.
+	// Keys takes what the caller has typed, Gone that the caller has hung up, or did not come back within Grace. They
+	// may wait.
 	Keys  func(keys string)
 	Gone  func()
 	Grace time.Duration
 	Log   *slog.Logger
 }
 
-// Stream is the sound of a call: for the carrier it is who takes and sends it, for the call it is the socket of a client
-// of the Realtime API, a wsserver.Socket. It outlives its carrier's socket, which may be replaced. It is safe for
-// concurrent use.
+// Stream is the sound of a call: for the carrier it is who takes and sends it, for the call it is the socket of a
+// client of the Realtime API, a wsserver.Socket. It outlives its carrier's socket, which may be replaced. It is safe
+// for concurrent use.
 type Stream struct {
 	cfg    Config
 	events chan []byte // for the call
@@ -309,119 +305,4 @@ func (s *Stream) interrupt() {
 	for _, e := range events {
 		s.send(e)
 	}
-}
-
-// The rest is the call's side.
-
-// Read returns the caller's next event.
-func (s *Stream) Read(ctx context.Context) (event []byte, tooLarge int, err error) {
-	select {
-	case event = <-s.events:
-		return event, 0, nil
-	case <-s.done:
-		return nil, 0, fmt.Errorf("read stream: %w", net.ErrClosed)
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
-	}
-}
-
-// Write takes an event of the call.
-func (s *Stream) Write(_ context.Context, data []byte) error {
-	ev, err := realtime.Decode(data)
-	if err != nil {
-		return nil // it is none for us
-	}
-	if ev.Type == realtime.TypeInputSpeechStarted {
-		s.mu.Lock()
-		interrupts := s.interrupts
-		s.mu.Unlock()
-		if interrupts {
-			s.interrupt()
-		}
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch ev.Type {
-	case realtime.TypeOutputAudioDelta:
-		if sound, err := base64.StdEncoding.DecodeString(ev.Delta); err == nil {
-			s.player.add(ev.ResponseID, ev.ItemID, sound)
-		}
-	case realtime.TypeOutputAudioDone:
-		s.player.mark(true)
-	case realtime.TypeAudioTranscriptDelta:
-		if endsSentence(ev.Delta) {
-			s.player.mark(false)
-		}
-	case realtime.TypeSessionCreated, realtime.TypeSessionUpdated:
-		s.interrupts = interrupts(ev.Session)
-	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-	return nil
-}
-
-// Stop ends an answer of which nothing more is to be heard. It returns at once.
-func (s *Stream) Stop(response string) {
-	s.mu.Lock()
-	heard := slices.ContainsFunc(s.player.parts, func(a part) bool { return a.response == response })
-	s.mu.Unlock()
-	if heard {
-		go s.interrupt()
-	}
-}
-
-// interrupts reports whether in a session the caller's speech ends answers.
-func interrupts(session json.RawMessage) bool {
-	detection := realtime.Member(session, "audio", "input", "turn_detection")
-	return string(detection) != "null" && string(realtime.Member(detection, "interrupt_response")) != "false"
-}
-
-// Ping has the carrier answer; one that does not is gone.
-func (s *Stream) Ping(ctx context.Context) error {
-	s.mu.Lock()
-	wire := s.wire
-	s.mu.Unlock()
-	if wire != nil && wire.Ping(ctx) != nil {
-		_ = wire.CloseNow()
-	}
-	return nil
-}
-
-// Close ends the stream with the carrier, CloseNow without a word.
-func (s *Stream) Close() error {
-	wire := s.shut()
-	if wire == nil {
-		return nil
-	}
-	if err := wire.Close(websocket.StatusNormalClosure, ""); err != nil && !errors.Is(err, net.ErrClosed) {
-		return fmt.Errorf("close stream: %w", err)
-	}
-	return nil
-}
-
-// CloseNow is Close without a word.
-func (s *Stream) CloseNow() error {
-	if wire := s.shut(); wire != nil {
-		_ = wire.CloseNow() // it is gone in any case
-	}
-	return nil
-}
-
-// shut ends the call's side, and returns the carrier's socket.
-func (s *Stream) shut() *websocket.Conn {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.done)
-		for _, timer := range []*time.Timer{s.lost, s.keysDue} {
-			if timer != nil {
-				timer.Stop()
-			}
-		}
-	}
-	return s.wire
 }

@@ -18,15 +18,13 @@ import (
 // Source: developers.telnyx.com/docs/voice/programmable-voice/media-streaming and …/receiving-webhooks.
 type telnyx struct{}
 
-var telnyxKinds = map[string]Kind{"start": Start, "media": Audio, "dtmf": Key, "mark": Mark, "stop": Stop}
-
 var telnyxDialect = dialect{
 	audio: `{"event":"media","media":{"payload":"VALUE"}}`,
 	mark:  `{"event":"mark","mark":{"name":"VALUE"}}`,
 	clear: `{"event":"clear"}`,
 }
 
-func (telnyx) Read(data []byte) (Message, error) { return read(data, telnyxKinds, false) }
+func (telnyx) Read(data []byte) (Message, error) { return read(data, common, false) }
 
 func (telnyx) Write(stream string, m Message) string { return telnyxDialect.write(stream, m) }
 
@@ -63,14 +61,10 @@ func (telnyx) Notice(r *Request) (n Notice, err error) {
 		return n, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	p := event.Data.Payload
-	n = Notice{
+	return Notice{
 		Call: p.Call, From: p.From, To: p.To, Ended: event.Data.EventType == "call.hangup",
 		Ringing: event.Data.EventType == "call.initiated" && p.Direction == "incoming", Once: true,
-	}
-	if !id.MatchString(n.Call) {
-		return n, fmt.Errorf("%w: no call", ErrRefused)
-	}
-	return n, nil
+	}.checked()
 }
 
 // act has Telnyx do something with a call, once.
@@ -88,7 +82,8 @@ func (telnyx) act(ctx context.Context, l *Line, call, action string, fields map[
 func (t telnyx) Connect(ctx context.Context, l *Line, call, address string) (Reply, error) {
 	return t.act(ctx, l, call, "answer", map[string]any{
 		"stream_url": address, "stream_track": "inbound_track", "stream_bidirectional_mode": "rtp",
-		"stream_bidirectional_codec": "PCMU", "stream_bidirectional_target_legs": "self", "send_silence_when_idle": true,
+		"stream_bidirectional_codec": "PCMU", "stream_bidirectional_target_legs": "self",
+		"send_silence_when_idle": true,
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -20,15 +19,13 @@ import (
 // Source: twilio.com/docs/voice/media-streams/websocket-messages, twilio.com/docs/usage/security.
 type twilio struct{}
 
-var twilioKinds = map[string]Kind{"start": Start, "media": Audio, "dtmf": Key, "mark": Mark, "stop": Stop}
-
 var twilioDialect = dialect{
 	audio: `{"event":"media","streamSid":"STREAM","media":{"payload":"VALUE"}}`,
 	mark:  `{"event":"mark","streamSid":"STREAM","mark":{"name":"VALUE"}}`,
 	clear: `{"event":"clear","streamSid":"STREAM"}`,
 }
 
-func (twilio) Read(data []byte) (Message, error) { return read(data, twilioKinds, true) }
+func (twilio) Read(data []byte) (Message, error) { return read(data, common, true) }
 
 func (twilio) Write(stream string, m Message) string { return twilioDialect.write(stream, m) }
 
@@ -62,20 +59,7 @@ func addresses(u *url.URL) []string {
 	return []string{u.String(), other.String()}
 }
 
-// over are the states of calls that have ended.
-var over = []string{"completed", "busy", "failed", "no-answer", "canceled", "cancel", "timeout"}
-
-func (twilio) Notice(r *Request) (Notice, error) {
-	status := r.Get("CallStatus")
-	n := Notice{
-		Call: r.Get("CallSid"), From: r.Get("From"), To: r.Get("To"), Ended: slices.Contains(over, status),
-	}
-	n.Ringing = !n.Ended && !strings.HasPrefix(r.Get("Direction"), "outbound")
-	if !id.MatchString(n.Call) {
-		return n, fmt.Errorf("%w: no call", ErrRefused)
-	}
-	return n, nil
-}
+func (twilio) Notice(r *Request) (Notice, error) { return r.notice("CallSid") }
 
 func (twilio) Connect(_ context.Context, _ *Line, _, address string) (Reply, error) {
 	return xml(`<Connect><Stream url="` + address + `"/></Connect>`), nil
@@ -89,7 +73,7 @@ func (twilio) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
 		return nil // what closes the stream hangs up
 	}
-	address := cmp.Or(l.APIURL, "https://api.twilio.com") + "/2010-04-01/Accounts/" + l.Account + "/Calls/" + call + ".json"
-	return ask(ctx, http.MethodPost, address, "application/x-www-form-urlencoded", "Status=completed",
+	address := cmp.Or(l.APIURL, "https://api.twilio.com") + "/2010-04-01/Accounts/" + l.Account + "/Calls/" + call
+	return ask(ctx, http.MethodPost, address+".json", "application/x-www-form-urlencoded", "Status=completed",
 		func(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) })
 }

@@ -29,8 +29,8 @@ import (
 )
 
 const (
-	// kindPhone is the kind of the tokens that open streams, kindPhoned that of those that have: they are remembered, so
-	// that no request of a webhook is taken again.
+	// kindPhone is the kind of the tokens that open streams, kindPhoned that of those that have: they are remembered,
+	// so that no request of a webhook is taken again.
 	kindPhone, kindPhoned = "phone", "phone_used"
 	rememberCalls         = 366 * 24 * time.Hour
 	maxRemembered         = 10_000
@@ -109,8 +109,8 @@ func (h phones) noted(c echo.Context, line *phone.Line, n phone.Notice) error {
 			open.gone()
 		}
 		h.lines.leave(id)
-		if _, err := h.Store.Admission.UseToken(c.Request().Context(), kindPhone, kindPhoned, id, time.Time{}); err != nil &&
-			!errors.Is(err, persistence.ErrNotFound) {
+		_, err := h.Store.Admission.UseToken(c.Request().Context(), kindPhone, kindPhoned, id, time.Time{})
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
 			return err
 		}
 	}

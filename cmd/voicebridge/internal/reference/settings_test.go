@@ -160,9 +160,12 @@ func TestSchema(t *testing.T) {
 	must(t, err)
 	for text, ok := range map[string]bool{
 		example(t): true,
-		"listen: 127.0.0.1:1\ncalls: {idle_minutes: 5}\ntools: {web: {allow_ports: [81]}}":   true,
-		"assistants: [{name: Desk, secret_env: DESK, voice: {speed: 1.5}}]":                  true,
-		"prices: [{model: m, input: 0.5}]\nupstreams: [{name: a, profile: xai, voice: eve}]": true,
+		"listen: 127.0.0.1:1\ncalls: {idle_minutes: 5}\ntools: {web: {allow_ports: [81]}}":                                   true,
+		"assistants: [{name: Desk, secret_env: DESK, voice: {speed: 1.5}}]":                                                  true,
+		"prices: [{model: m, input: 0.5}]\nupstreams: [{name: a, profile: xai, voice: eve}]":                                 true,
+		"public_url: https://a.example\nphone: {lines: {desk: {carrier: twilio, owner: a, secret_env: DESK, max_calls: 3}}}": true,
+		"phone: {lines: {desk: {carrier: other, owner: a, secret_env: DESK}}}":                                               false,
+		"phone: {lines: {desk: {owner: a}}}":                                                                                 false, "phone: {lines: [x]}": false,
 		"listenn: x": false, "listen: 8080": false, "udp_port: 70000": false, "udp_port: 1.5": false, "public_ips: 1.2.3.4": false,
 		"conversations: {queue: {enabled: 1}}": false, "conversations: x": false, "log: {level: loud}": false,
 		"tools: {web: {allow_ports: [0]}}": false, "prices: [{input: 1}]": false, "upstreams: [{name: a}]": false,
