@@ -3,9 +3,12 @@ package speech_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -294,4 +297,45 @@ func TestCancel(t *testing.T) {
 		break // nobody listens
 	}
 	testkit.Eventually(t, "connection closed", func() bool { return fake.Open() == 0 })
+}
+
+// TestVoices reads the lists that servers have of their voices, asks for each once in a while, and does without.
+func TestVoices(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   []string
+	}{
+		"names, as Kokoro has them":       {200, `{"voices":["af_heart","af_bella",""]}`, []string{"af_heart", "af_bella"}},
+		"a list of objects, as speaches":  {200, `[{"voice_id":"one","model_id":"m","name":"x"},{"voice_id":"two","model_id":"other"}]`, []string{"one"}},
+		"objects below a name":            {200, `{"object":"list","data":[{"id":"a"},{"name":"b"},7,null,{"id":3}]}`, []string{"a", "b"}},
+		"none":                            {404, `{"detail":"Not Found"}`, nil},
+		"not a list":                      {200, `"<html>"`, nil},
+		"a name longer than any":          {200, `{"voices":["` + strings.Repeat("x", 201) + `","v"]}`, []string{"v"}},
+		"an answer longer than is read":   {200, `{"voices":["` + strings.Repeat("x", 2<<20) + `"]}`, nil},
+		"more than anybody would look at": {200, `{"voices":["v"` + strings.Repeat(`,"v"`, 999) + `]}`, slices.Repeat([]string{"v"}, 500)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				if r.Method+" "+r.URL.Path != "GET /v1/audio/voices" || r.Header.Get("Authorization") != "Bearer k" {
+					t.Errorf("the request is %s %s with %q", r.Method, r.URL, r.Header)
+				}
+				w.WriteHeader(c.status)
+				_, _ = io.WriteString(w, c.body)
+			}))
+			defer server.Close()
+			speaker, err := speech.NewSpeaker(speech.SpeakerConfig{
+				Server: speech.Server{URL: server.URL + "/v1/", APIKey: "k", Model: "m", HTTPClient: server.Client()},
+			})
+			testkit.Must(t, err)
+			for range 2 {
+				testkit.Equal(t, speaker.Voices(t.Context()), c.want, "the voices")
+			}
+			testkit.Equal(t, asked.Load(), int32(1), "the requests")
+		})
+	}
 }

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { hasRows, ofRows } from '../src/view/side/FormRows.svelte';
-import { cleaned, mergePatch, modelsOf } from '../src/api/assistants';
+import { cleaned, mergePatch, modelsOf, voices } from '../src/api/assistants';
 
 it('a form leaves out what is empty, but an empty list means none', () => {
   expect(cleaned({ name: 'A', greeting: '', voice: { model: '', speed: undefined }, tools: { allow: [], deny: undefined }, limits: { max_minutes: 0 }, http_tools: [{}, { name: 'a', url: '' }] })).toEqual({
@@ -24,20 +24,27 @@ it('a merge patch says only what has changed, and removes what is gone', () => {
 });
 
 it('what answers is the assistant’s, else the server’s', () => {
+  const none = { voices: [], cascade: false, listens: '', ofAssistant: false };
   const models = [
-    { provider: 'openai', model: 'm', kind: 'realtime', voice: 'marin', isDefault: true },
-    { provider: 'grok', model: 'g', kind: 'realtime', voice: 'eve', isDefault: false },
-    { provider: 'openai', model: 't', kind: 'text', voice: '', isDefault: true },
-    { provider: 'ollama', model: 'o', kind: 'text', voice: '', isDefault: false },
+    { ...none, provider: 'openai', model: 'm', kind: 'realtime', voice: 'marin', isDefault: true },
+    { ...none, provider: 'grok', model: 'g', kind: 'realtime', voice: 'eve', isDefault: false },
+    { ...none, provider: 'own', model: 't', kind: 'realtime', voice: 'slt', voices: ['slt', 'awb'], cascade: true, listens: 'whisper', ofAssistant: true, isDefault: false },
+    { ...none, provider: 'openai', model: 't', kind: 'text', voice: '', isDefault: true },
+    { ...none, provider: 'ollama', model: 'o', kind: 'text', voice: '', isDefault: false },
   ];
-  const of = (fields: object) => Object.values(modelsOf({ id: 'a', name: 'A', ...fields }, models)).join(', ');
-  expect(modelsOf(undefined, models)).toEqual({ service: 'openai', model: 'm', voice: 'marin', text: 'openai · t' });
+  const of = (fields: object, upstream = '') => {
+    const { service, model, voice, text } = modelsOf({ id: 'a', name: 'A', ...fields }, models, upstream);
+    return [service, model, voice, text].join(', ');
+  };
+  expect(modelsOf(undefined, models)).toMatchObject({ service: 'openai', model: 'm', voice: 'marin', text: 'openai · t', cascade: false, voices });
+  expect(modelsOf({ voice: { upstream: 'own' } }, models)).toMatchObject({ cascade: true, listens: 'whisper', voices: ['slt', 'awb'] });
+  expect(of({ text: { provider: 'ollama' } }, 'own')).toBe('own, o, slt, ollama · o');
   expect(of({ voice: { upstream: 'grok' }, text: { provider: 'ollama' } })).toBe('grok, g, eve, ollama · o');
   expect(of({ voice: { upstream: 'grok', model: 'g2', voice: 'ara' }, text: { provider: 'ollama', model: 'o2' } })).toBe('grok, g2, ara, ollama · o2');
   expect(of({ voice: { voice: 'ash' }, text: { model: 't2' } })).toBe('openai, m, ash, openai · t2');
   // What it names is gone from the settings.
   expect(of({ voice: { upstream: 'gone', model: 'x' }, text: { provider: 'gone', model: 'x' } })).toBe('openai, x, marin, openai · t');
-  expect(modelsOf(undefined, [])).toEqual({ service: '', model: '', voice: '', text: '' });
+  expect(modelsOf(undefined, [])).toMatchObject({ service: '', model: '', voice: '', text: '' });
 });
 
 it('rows say a JSON schema, or leave it to whoever wrote more', () => {

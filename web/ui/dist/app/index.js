@@ -1,1 +1,1 @@
-import{Mt as e,_ as t,_n as n,n as r,r as i}from"./base.js";await e.begin();var a=new t;window.voicebridge={get pc(){return a.call.pc}},addEventListener(`pageshow`,e=>{e.persisted&&location.reload()});var o=document.getElementById(`app`);o&&n(i,{target:o,props:{app:a}}),r(),a.begin();
+import{Wt as e,_ as t,kn as n,n as r,r as i}from"./base.js";await e.begin();var a=new t;window.voicebridge={get pc(){return a.call.pc}},addEventListener(`pageshow`,e=>{e.persisted&&location.reload()});var o=document.getElementById(`app`);o&&n(i,{target:o,props:{app:a}}),r(),a.begin();

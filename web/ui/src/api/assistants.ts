@@ -80,6 +80,11 @@ const readModel = (raw: Json) => ({
   model: asText(raw.model),
   kind: asText(raw.kind),
   voice: asText(raw.voice),
+  voices: asList(raw.voices).map((name) => asText(name)).filter(Boolean),
+  /** A text model between one that listens and one that speaks, and whether it is that of the assistant. */
+  cascade: raw.cascade === true,
+  listens: asText(raw.transcription_model),
+  ofAssistant: raw.assistant_text === true,
   /** Its kind's default. */
   isDefault: raw.default === true,
 });
@@ -88,18 +93,23 @@ export type Model = ReturnType<typeof readModel>;
 export const listModels = async (): Promise<Model[]> => asObjects((await sendJson('GET', 'api/models')).models).map(readModel);
 
 /** What answers with an assistant, or with the server's settings: in calls, and typed messages. What the assistant leaves out is the server's. */
-export function modelsOf(one: Assistant | undefined, models: Model[]): { service: string; model: string; voice: string; text: string } {
+export function modelsOf(one: Json | undefined, models: Model[], upstream = '') {
   const [voice, text] = [asObject(one?.voice), asObject(one?.text)];
   const find = (kind: string, name: unknown) => models.find((m) => m.kind === kind && m.provider === name) ?? models.find((m) => m.kind === kind && m.isDefault);
-  const call = find('realtime', voice.upstream);
+  const call = find('realtime', upstream || voice.upstream);
   const typed = find('text', text.provider);
   // The model of a provider that is gone from the settings is not asked of another.
   const own = !text.provider || text.provider === typed?.provider ? asText(text.model) : '';
+  const textModel = own || (typed?.model ?? '');
   return {
     service: call?.provider ?? '',
-    model: asText(voice.model) || (call?.model ?? ''),
+    model: asText(voice.model) || (call?.ofAssistant ? textModel : (call?.model ?? '')),
+    cascade: call?.cascade === true,
+    listens: call?.listens ?? '',
+    /** Those that may be chosen: of its server, else of OpenAI's models. */
+    voices: call?.cascade ? call.voices : voices,
     voice: asText(voice.voice) || (call?.voice ?? ''),
-    text: [typed?.provider ?? '', own || (typed?.model ?? '')].filter(Boolean).join(' · '),
+    text: [typed?.provider ?? '', textModel].filter(Boolean).join(' · '),
   };
 }
 

@@ -9,6 +9,7 @@ const readConfig = (raw: Json) => ({
   version: asText(raw.version),
   model: asText(raw.model),
   voice: asText(raw.voice),
+  cascade: raw.cascade === true,
   /** How a call notices that the user has spoken; null: only by a button that is held. */
   turns: isObject(raw.turn_detection) ? raw.turn_detection : null,
   /** Users sign in. */

@@ -1,4 +1,5 @@
 import { SvelteMap } from 'svelte/reactivity';
+import { listModels, type Model } from '../api/assistants';
 import { ApiError, sendJson } from '../api/http';
 import { asObject, asText, type Json } from '../base/json';
 
@@ -10,11 +11,19 @@ export interface Who {
   voice: string;
   /** Its calls are recorded, where the server permits it. */
   records: boolean;
+  /** What the API has. */
+  whole: Json;
 }
 
 /** The assistants that the page has met. */
 export class Assistants {
+  /** What answers in calls, where a call may have more than one model. */
+  models = $state.raw<Model[]>([]);
   readonly #known = new SvelteMap<string, Who | null>();
+
+  async readModels(): Promise<void> {
+    this.models = await listModels();
+  }
 
   /** What is known of one; null if there is none, undefined if it was not read yet. */
   of(id: string): Who | null | undefined {
@@ -35,7 +44,7 @@ export class Assistants {
 
   /** Takes in what was read or saved. */
   put(raw: Json): Who {
-    const who = { id: asText(raw.id), name: asText(raw.name), voice: asText(asObject(raw.voice).voice), records: raw.recording === true };
+    const who = { id: asText(raw.id), name: asText(raw.name), voice: asText(asObject(raw.voice).voice), records: raw.recording === true, whole: raw };
     this.#known.set(who.id, who);
     return who;
   }

@@ -8,7 +8,7 @@ export function afterEnd(live: string, ended: string): string {
 }
 
 /** The stages of an answer, as the server measures them: milliseconds since the user stopped speaking. */
-export const stages = ['commit', 'response', 'first_audio', 'first_packet'] as const;
+export const stages = ['turn', 'transcription', 'first_text', 'first_clause', 'commit', 'response', 'first_audio', 'first_packet'] as const;
 export type Stage = (typeof stages)[number];
 
 /** When an answer reached its stages, in order. */
@@ -42,10 +42,11 @@ export function callsOf(messages: Message[]): Map<string, PastCall> {
 
 function stagesOf({ role, metadata }: Message): AnswerStages {
   if (role !== 'assistant') return [];
+  const ofCascade = metadata.latencyMs?.turn !== undefined; // its own stages say more
   let reached = 0;
   return stages.flatMap((stage) => {
     const ms = metadata.latencyMs?.[stage];
-    if (ms === undefined) return [];
+    if (ms === undefined || (ofCascade && (stage === 'commit' || stage === 'response'))) return [];
     reached = Math.max(reached, ms);
     return [{ stage, ms: reached }];
   });
