@@ -36,6 +36,9 @@ type Assistant struct {
 
 	EndCall bool `json:"end_call,omitempty" doc:"Whether the model may end calls, by the tool end_call: what it is saying is heard to its end"`
 
+	RecordingNotice string `json:"recording_notice,omitempty" max:"4096" doc:"What is said, to its end, before anything of a call is recorded. Variables are replaced"`
+	MaskKeys        bool   `json:"mask_keys,omitempty" doc:"Whether the keys that callers press on a telephone are told to the model alone, and saved as DTMF: ****"`
+
 	Recording     *bool           `json:"recording,omitempty" doc:"Whether calls are recorded, where the server permits it; not those of others who use it"`
 	RetentionDays *int            `json:"retention_days,omitempty" min:"0" max:"36500" doc:"How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads"`
 	Extract       json.RawMessage `json:"extract,omitempty" max:"32768" format:"schema" doc:"A JSON schema of an object: what the text model is to find in a call once it has ended"`
@@ -70,7 +73,7 @@ func (a *Assistant) Short() Assistant {
 	short.Instructions, short.Greeting, short.Variables = "", "", nil
 	short.Tools, short.MCPServers = Tools{}, nil
 	short.HTTPTools, short.Extract, short.Keyterms = nil, nil, nil
-	short.Fillers = Fillers{}
+	short.Fillers, short.RecordingNotice = Fillers{}, ""
 	return short
 }
 

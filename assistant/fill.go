@@ -37,6 +37,7 @@ func (a Assistant) Filled(now time.Time, user string) Assistant {
 		values = map[string]string{}
 	}
 	maps.Copy(values, a.Values)
+	a.RecordingNotice = Fill(a.RecordingNotice, now, user, values)
 	a.Instructions, a.Greeting = Fill(a.Instructions, now, user, values), Fill(a.Greeting, now, user, values)
 	return a
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"voicebridge/bridge"
 	"voicebridge/internal/testkit"
@@ -55,3 +56,40 @@ func TestEndCall(t *testing.T) {
 		})
 	})
 }
+
+// TestRecordingNotice has nothing recorded before the notice of it was heard on each transport, and the greeting said
+// after it.
+func TestRecordingNotice(t *testing.T) {
+	t.Parallel()
+	all(t, func(t *testing.T, p pair) {
+		t.Helper()
+		runs := make(chan time.Time, 8)
+		b := newBench(t, sqlite(t), benchConfig{over: p, bridge: bridge.Config{
+			Announcement: "Not this one.", Record: func(string, string, func()) (bridge.Recording, error) { return runsAre{runs: runs}, nil },
+		}})
+		b.makes(`{"id":"desk","name":"Desk","greeting":"Welcome!","recording_notice":"{{who}} records this call.","variables":{"who":"Anna"}}`)
+		c := b.dial(bridge.Start{Assistant: chosen("desk"), Record: true})
+		c.next("bridge.ready")
+		ready := time.Now()
+		c.next("bridge.recording")
+		if took := testkit.Take(t, "the recording", runs).Sub(ready); took < 500*time.Millisecond {
+			t.Errorf("it was recorded %v after the call began", took)
+		}
+		c.wait("the greeting", func(ev realtime.Event) bool {
+			return ev.Type == realtime.TypeResponseDone && strings.Contains(string(ev.Raw), "Welcome!")
+		})
+		b.hangUp(c)
+		if script := b.script(c.key()); !strings.HasPrefix(script, "assistant voice completed: Anna records this call.\nassistant voice ") || !strings.Contains(script, ": Welcome!\n") {
+			t.Errorf("thread:\n%s", script)
+		}
+	})
+}
+
+// runsAre is a recording that tells when it runs.
+type runsAre struct {
+	keepsNothing
+
+	runs chan<- time.Time
+}
+
+func (r runsAre) Run(bool) { r.runs <- time.Now() }

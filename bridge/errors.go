@@ -170,6 +170,7 @@ type EndReason = session.EndReason
 const (
 	EndHangup          = session.EndHangup
 	EndCallerHangup    = session.EndCallerHangup
+	EndNoSpeech        = session.EndNoSpeech
 	EndAssistant       = session.EndAssistant
 	EndBrowserClosed   = session.EndBrowserClosed
 	EndBrowserLost     = session.EndBrowserLost

@@ -65,6 +65,9 @@ type Phone struct {
 	// Line is the name of the line, Caller who has called, empty if that is withheld, and Called the number that was
 	// dialled.
 	Line, Caller, Called string
+	// AskAfter is how long nobody speaks until the caller is asked whether they are there, and HangUpAfter until the call
+	// ends; 0: never.
+	AskAfter, HangUpAfter time.Duration
 }
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
@@ -413,9 +416,13 @@ func (s *setup) state(now time.Time) *session.State {
 	if s.last != "" && s.start.Phone == nil { // somebody has spoken before; on the telephone it is a call all the same
 		greeting = s.unheard
 	}
+	var ask, hangUp time.Duration
+	if p := s.start.Phone; p != nil {
+		ask, hangUp = p.AskAfter, p.HangUpAfter
+	}
 	announcement := ""
 	if c.recording != nil {
-		announcement = cfg.Announcement
+		announcement = cmp.Or(s.call.assistant.RecordingNotice, cfg.Announcement)
 	}
 	return session.New(session.Config{
 		Settings: s.own, Greeting: greeting, Announcement: announcement, OwnerSpentUSD: s.spent,
@@ -424,6 +431,8 @@ func (s *setup) state(now time.Time) *session.State {
 		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.start.Socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(), EndCall: s.call.assistant.EndCall,
+		NoticeFirst: announcement != "" && s.call.assistant.RecordingNotice != "", MaskKeys: s.call.assistant.MaskKeys,
+		AskAfter: ask, HangUpAfter: hangUp,
 	}, s.record, s.registry, now)
 }
 

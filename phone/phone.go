@@ -34,6 +34,10 @@ type Settings struct {
 	// A call goes on with the thread of the caller's last call if that has changed within so many days; 0: each call
 	// has a new thread.
 	ThreadDays time.Duration `yaml:"thread_days" default:"30" min:"0" max:"36500"`
+	// A caller is asked whether they are there once nobody has spoken for so long; 0: never.
+	AskAfter time.Duration `yaml:"ask_after_seconds" default:"10" min:"0" max:"3600"`
+	// A call ends once nobody but that question has spoken for so long; 0: never.
+	HangUpAfter time.Duration `yaml:"hang_up_after_seconds" default:"30" min:"0" max:"3600"`
 }
 
 // Line is a telephone number, and who answers it.

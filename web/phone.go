@@ -305,7 +305,10 @@ func (h phones) begin(
 	ctx context.Context, line *phone.Line, call ringing, start phone.Message,
 ) (client *wsserver.Conn, started bridge.Started, err error) {
 	s := bridge.Start{
-		Owner: line.Owner, Phone: &bridge.Phone{Line: line.Name, Caller: call.Caller, Called: call.Called},
+		Owner: line.Owner, Phone: &bridge.Phone{
+			Line: line.Name, Caller: call.Caller, Called: call.Called, AskAfter: h.Phone.AskAfter,
+			HangUpAfter: h.Phone.HangUpAfter,
+		},
 	}
 	if s.Assistant, err = h.ofCall(ctx, access.Identity{Owner: line.Owner}, line.Assistant); err != nil {
 		return nil, started, err

@@ -477,10 +477,12 @@ export interface Assistant {
     /** A call ends after this long without speech, answers or tools; 0: never */ idle_minutes?: number;
     /** The longest call; 0: no limit */ max_minutes?: number;
   };
+  /** Whether the keys that callers press on a telephone are told to the model alone, and saved as DTMF: **** */ mask_keys?: boolean;
   /** The MCP servers whose tools it has; an empty list: none */ mcp_servers?: string[];
   /** What people call it */ name: string;
   /** It is the operator's or another owner's */ read_only?: boolean;
   /** Whether calls are recorded, where the server permits it; not those of others who use it */ recording?: boolean;
+  /** What is said, to its end, before anything of a call is recorded. Variables are replaced */ recording_notice?: string;
   /** How many days a thread is kept after its last change; 0: forever. That of an owner's assistant only shortens the server's, in the owner's own threads */ retention_days?: number;
   /** Whether other owners may use it, and see it */ shared?: boolean;
   /** Of typed messages */ text?: {
@@ -745,7 +747,7 @@ export interface RealtimeError {
   };
 }
 
-export type EndReason = 'hangup' | 'caller_hangup' | 'assistant' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+export type EndReason = 'hangup' | 'caller_hangup' | 'no_speech' | 'assistant' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
 
 export interface BridgeReadyEvent {
   type: 'bridge.ready';

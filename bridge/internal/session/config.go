@@ -125,8 +125,15 @@ type Config struct {
 	Greeting string
 	// Announcement is what the model says before that in any case; empty for nothing.
 	Announcement string
+	// NoticeFirst means that the recording begins once the announcement was heard to its end. The state takes it back.
+	NoticeFirst bool
 	// EndCall means that the model has the tool EndCallName.
 	EndCall bool
+	// MaskKeys means that of keys of a telephone the model alone learns which they were.
+	MaskKeys bool
+	// AskAfter is how long nobody speaks until the caller is asked whether they are there, HangUpAfter until the call
+	// ends; 0: never.
+	AskAfter, HangUpAfter time.Duration
 	// UpstreamLimit and BrowserLimit are the largest events that the legs accept, in bytes. UpstreamLimit is zero, as
 	// is UpstreamCan, while the first upstream session is being dialled: UpstreamDialed or UpstreamDialFailed follows.
 	UpstreamLimit, BrowserLimit int

@@ -235,6 +235,7 @@ type EndReason string
 const (
 	EndHangup          EndReason = "hangup"             // by the caller, or over HTTP
 	EndCallerHangup    EndReason = "caller_hangup"      // by the caller of a telephone call, also one who was lost
+	EndNoSpeech        EndReason = "no_speech"          // nobody has spoken in a telephone call
 	EndAssistant       EndReason = "assistant"          // by the model, with its tool for that
 	EndBrowserClosed   EndReason = "browser_closed"     // the browser closed the connection (tab closed)
 	EndBrowserLost     EndReason = "browser_lost"       // the browser vanished

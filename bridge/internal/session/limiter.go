@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"time"
 
 	"voicebridge/persistence"
@@ -15,6 +16,8 @@ type limiter struct {
 	day      ownerDay
 	warned   map[string]bool
 	activeAt time.Time
+	// askedFrom is since when nobody speaks, once the caller was asked whether they are there.
+	askedFrom time.Time
 }
 
 func newLimiter(c *core) *limiter {
@@ -26,6 +29,27 @@ func newLimiter(c *core) *limiter {
 
 // active records that something is going on.
 func (l *limiter) active() { l.activeAt = l.now }
+
+// heard records words of the caller.
+func (l *limiter) heard() {
+	l.active()
+	l.askedFrom = time.Time{}
+}
+
+// silentBy is when something is done because nobody has spoken since the voice was last heard; zero means never.
+func (l *limiter) silentBy(heard time.Time) time.Time {
+	from, after := l.askedFrom, l.HangUpAfter
+	if from.IsZero() {
+		from, after = l.activeAt, cmp.Or(l.AskAfter, after)
+		if heard.After(from) {
+			from = heard
+		}
+	}
+	if after <= 0 || l.phase != live || l.away || l.isLeaving {
+		return time.Time{}
+	}
+	return from.Add(after)
+}
 
 // idleAt is when the call ends for being idle; zero means never.
 func (l *limiter) idleAt() time.Time {

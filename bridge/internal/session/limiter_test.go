@@ -181,3 +181,63 @@ func TestBudgetOfTheDayIsShared(t *testing.T) {
 		t.Errorf("ending %t, %d warnings", c.s.Ending(), warnings)
 	}
 }
+
+// TestNobodySpeaks asks a caller of whom nothing is heard whether they are there, once, and then ends the call: unless
+// something is going on.
+func TestNobodySpeaks(t *testing.T) {
+	t.Parallel()
+	const question = "whether they are still there"
+	both := Config{AskAfter: 10 * time.Second, HangUpAfter: 30 * time.Second}
+	for name, tt := range map[string]struct {
+		cfg   Config
+		play  func(*scripted)
+		asked int
+		over  bool
+	}{
+		"for nine seconds":   {both, func(c *scripted) { c.pass("9s") }, 0, false},
+		"for eleven seconds": {both, func(c *scripted) { c.pass("11s") }, 1, false},
+		"for 29 seconds":     {both, func(c *scripted) { c.pass("11s"); c.answers("r1"); c.pass("18s") }, 1, false},
+		"for 31 seconds":     {both, func(c *scripted) { c.pass("11s"); c.answers("r1"); c.pass("20s") }, 1, true},
+		"the question lasts": {both, func(c *scripted) {
+			c.pass("11s")
+			c.play(`up {"type":"response.created","response":{"id":"r1"}}`)
+			c.play(`up {"type":"output_audio_buffer.started","response_id":"r1"}`)
+			c.pass("30s")
+		}, 1, false},
+		"the caller answers": {both, func(c *scripted) {
+			c.pass("11s")
+			c.answers("r1")
+			c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+			c.play(`up {"type":"conversation.item.input_audio_transcription.completed","item_id":"i1","transcript":"Yes!"}`)
+			c.answers("r2")
+			c.pass("29s")
+		}, 2, false},
+		"only noise": {both, func(c *scripted) {
+			c.pass("11s")
+			c.answers("r1")
+			c.play(`up {"type":"input_audio_buffer.committed","item_id":"i1","previous_item_id":null}`)
+			c.play(`up {"type":"conversation.item.input_audio_transcription.completed","item_id":"i1","transcript":" "}`)
+			c.answers("r2")
+			c.pass("20s")
+		}, 1, true},
+		"a tool runs": {both, func(c *scripted) {
+			c.play(`up {"type":"response.created","response":{"id":"r1"}}`)
+			c.play(`up {"type":"response.output_item.done","response_id":"r1","item":{"type":"function_call","id":"i1","status":"completed","call_id":"c1","name":"create_bar_chart","arguments":"{}"}}`)
+			c.play(`up {"type":"response.done","response":{"id":"r1","status":"completed"}}`)
+			c.pass("60s")
+		}, 0, false},
+		"nobody asks":   {Config{HangUpAfter: 30 * time.Second}, func(c *scripted) { c.pass("31s") }, 0, true},
+		"nobody waits":  {Config{AskAfter: 10 * time.Second}, func(c *scripted) { c.pass("11s"); c.answers("r1"); c.pass("5m") }, 1, false},
+		"no such limit": {Config{}, func(c *scripted) { c.pass("10m") }, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := limited(t, tt.cfg)
+			tt.play(c)
+			out := c.out.String()
+			if asked, over := strings.Count(out, question), strings.Contains(out, "finish no_speech"); asked != tt.asked || over != tt.over {
+				t.Errorf("asked %d times, over %t:\n%s", asked, over, out)
+			}
+		})
+	}
+}

@@ -43,6 +43,7 @@ type message struct {
 	sound time.Duration
 	// silent means that the text of an answer is not spoken: the client has asked for text.
 	silent bool
+	masked bool // it has keys of a telephone, and its text does not
 	// transcriptionBy is when to give up on the transcription of an utterance.
 	transcriptionBy time.Time
 	// response is the response of an assistant's message.

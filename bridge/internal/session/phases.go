@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"voicebridge/realtime"
+	"voicebridge/thread"
 )
 
 // dialed takes the success of a dial: of the first session, for which the call could not wait, or of one that replaces
@@ -82,6 +83,38 @@ func (s *State) saying() bool {
 	q := s.answers
 	return q.active != "" || q.create != nil || s.now.Before(q.saidBy) || s.playback.playing != "" ||
 		slices.ContainsFunc(q.turn.responses, (*response).awaitsSound)
+}
+
+// noticed begins the recording once the notice of it was heard to its end, and goes on with the greeting. One that was
+// interrupted is said again.
+func (s *State) noticed() {
+	q := s.answers
+	if !s.NoticeFirst || !q.greeted || s.phase != live {
+		return
+	}
+	r := q.byID[q.notice]
+	asked := func(n need) bool { return n.id == greetingID }
+	if q.create.has(need{id: greetingID}) || slices.ContainsFunc(q.needs, asked) ||
+		r != nil && (!r.done || s.playback.playing == r.id || r.awaitsSound()) {
+		return
+	}
+	heard := r != nil && len(r.messages) > 0 && !slices.ContainsFunc(r.messages, func(m *message) bool {
+		return m.meta.Status != thread.StatusCompleted
+	})
+	if !heard && q.notices < maxTries {
+		q.notice, q.notices = "", q.notices+1
+		q.say(s.Announcement)
+		return
+	}
+	s.NoticeFirst, s.Announcement = false, ""
+	if heard {
+		s.recording.begin()
+	} else {
+		s.recording.unheard()
+	}
+	if q.greeted = !s.up.can.ResponseSettings; !q.greeted {
+		q.greet(s.browserLeg.connected)
+	}
 }
 
 // leave runs the tool by which the model leaves the call, once what is being said was heard.

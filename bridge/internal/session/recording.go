@@ -1,6 +1,7 @@
 package session
 
 import (
+	"log/slog"
 	"time"
 
 	"voicebridge/thread"
@@ -15,7 +16,7 @@ type recording struct {
 
 // begin begins the recording, if there is to be one: the client learns of it first.
 func (r *recording) begin() {
-	if !r.KeepSound {
+	if !r.KeepSound || r.NoticeFirst {
 		return
 	}
 	r.state, r.began = RecordingOn, r.now
@@ -39,6 +40,13 @@ func (r *recording) set(in SetRecording) {
 	r.do(Answer{To: in.Recorded, Yes: recorded})
 }
 
+// unheard gives the recording up, because its notice was not heard.
+func (r *recording) unheard() {
+	r.log(slog.LevelWarn, "call not recorded, the notice of it was not heard to its end")
+	r.state = RecordingOff
+	r.tell()
+}
+
 // failed tells the client that nothing more is kept.
 func (r *recording) failed() {
 	if r.state != "" && r.phase < ended {
@@ -55,7 +63,7 @@ func (r *recording) event() recordingEvent {
 
 // span returns the place of a sound in the recording; nil if there is none.
 func (r *recording) span(from, to time.Time) *thread.AudioSpan {
-	if r.began.IsZero() || from.IsZero() || !to.After(from) {
+	if r.began.IsZero() || from.IsZero() || !to.After(from) || !to.After(r.began) {
 		return nil
 	}
 	place := func(at time.Time) int64 { return max(0, at.Sub(r.began).Milliseconds()) }

@@ -60,6 +60,7 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 	s.endIfAsked()
 	s.onTime()
 	s.leave()
+	s.noticed()
 	if s.phase != ended {
 		s.transcript.saveChanged()
 		s.answers.askForAnswer()
@@ -185,6 +186,7 @@ func (s *State) Deadline() time.Time {
 		at = until(at, s.endBy)
 		at = until(at, s.browserLeg.by)
 		at = until(at, s.limiter.idleAt())
+		at = until(at, s.limiter.silentBy(s.playback.stoppedAt))
 	}
 	switch {
 	case s.phase < live:
@@ -205,6 +207,8 @@ func (s *State) onTime() {
 		s.end(EndMaxDuration)
 	case s.phase < draining && s.due(s.limiter.idleAt()):
 		s.idle()
+	case s.phase < draining && s.due(s.limiter.silentBy(s.playback.stoppedAt)):
+		s.silent()
 	case s.phase < draining && s.due(s.browserLeg.by):
 		s.end(s.browserLeg.why)
 	}
@@ -232,6 +236,26 @@ func (s *State) idle() {
 		return
 	}
 	s.end(EndIdle)
+}
+
+// silent asks the caller, once, whether they are there, and later ends the call, unless something is going on.
+func (s *State) silent() {
+	l, q := s.limiter, s.answers
+	busy := s.saying() || q.busy() || s.tools.running()
+	switch {
+	case busy && l.askedFrom.IsZero():
+		l.active()
+	case busy:
+		l.askedFrom = l.askedFrom.Add(time.Second) // the question is not over
+	case l.askedFrom.IsZero() && l.AskAfter > 0:
+		l.askedFrom = s.now.Add(-l.AskAfter)
+		if s.listening() && s.up.can.ResponseSettings {
+			q.request(creation{filler: true}, says("The caller has said nothing for a while. Ask in one short sentence, in the "+
+				"language of the conversation, whether they are still there. Do not say anything else."))
+		}
+	default:
+		s.end(EndNoSpeech)
+	}
 }
 
 // storage tells the browser when changes begin or cease to wait for the database.

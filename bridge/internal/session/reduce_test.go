@@ -49,7 +49,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //	inner ID {…} the tool that runs calls another: a toolkit.Inner
 //	tools A B    from now on, these are the server's tools
 //	say words    text from elsewhere; "deliver words" is a queued text, which the queue
-//	             keeps until it is saved
+//	             keeps until it is saved; "keys 12#" was typed on a telephone
 //	typed ID words  a text turn on the thread has ended with this answer
 //	record STATE somebody pauses the recording, or goes on with it
 //	interrupt    somebody stops the turn; "forget" resets the context
@@ -60,7 +60,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 // that the call starts with, "filler" the time after which the voice speaks while a tool
 // runs, with what it says, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
-// the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "may end" that the model may end it, "fixed" the session that clients may not change,
+// the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "may end" that the model may end it, "notice" what is said before the recording, "masked" that keys are masked, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
 // there are; up2 dialed other: with one of those, and "unpublished" that a client sends what the API does not know. The tool
 // create_line_chart asks the user first, and so does the tool "paint" that a client declares.
@@ -125,6 +125,10 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	var err error
 	c.s.BrowserPlays = section(archive, "plays") != ""
 	c.s.KeepSound = section(archive, "recorded") != ""
+	if c.s.Announcement = strings.TrimSpace(section(archive, "notice")); c.s.Announcement != "" {
+		c.s.NoticeFirst, c.s.Greeting = true, "Hello!"
+	}
+	c.s.MaskKeys = section(archive, "masked") != ""
 	c.s.EndCall = section(archive, "may end") != ""
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
@@ -319,6 +323,9 @@ func (c *scripted) play(line string) {
 	case verb == "say":
 		c.texts++
 		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.texts), Text: rest})
+	case verb == "keys":
+		c.texts++
+		c.reduce(ServerText{MessageID: fmt.Sprintf("said-%d", c.texts), Text: "DTMF: " + rest, Source: thread.SourceKeys})
 	case verb == "deliver":
 		c.reduce(ServerText{MessageID: "queued-1", Text: rest, Queued: "q-1"})
 	case verb == "typed":

@@ -33,6 +33,9 @@ type responses struct {
 	questionLost bool
 	// greeted means that the greeting was asked for, or is no longer due.
 	greeted bool
+	// notice is the response that is the announcement, and notices counts how often it was not heard to its end.
+	notice  string
+	notices int
 	// rounds counts the responses with tool calls since the user's last words. Tools count, texts and speech begin
 	// anew.
 	rounds int
@@ -74,8 +77,12 @@ func (q *responses) greet(connected bool) {
 		return
 	}
 	q.greeted = true
+	text := q.opening()
+	if q.NoticeFirst && q.up.can.ResponseSettings {
+		text = q.Announcement // the greeting comes after it
+	}
 	if q.Announcement != "" || q.rounds == 0 && q.record.Turns == 0 && q.active == "" && len(q.needs) == 0 {
-		q.say(q.opening())
+		q.say(text)
 	}
 }
 
@@ -143,6 +150,9 @@ func (q *responses) began(made *realtime.Response) (wanted bool) {
 	q.last, q.create = q.create, nil
 	if q.last != nil && q.last.unwanted {
 		q.up.cancel(id)
+	}
+	if q.last != nil && q.last.alone {
+		q.notice = id
 	}
 	q.needs = slices.DeleteFunc(q.needs, func(n need) bool {
 		return q.last.has(n) || asked && (q.last == nil || !q.last.alone) && (n.acked || n.id == "")
@@ -230,7 +240,8 @@ func (q *responses) need(n need) { q.needs = append(q.needs, n) }
 
 // askForAnswer sends the response.create that is due, if any.
 func (q *responses) askForAnswer() {
-	if !q.listening() || q.away || q.isLeaving || q.busy() || !q.serverAsksBy.IsZero() || !slices.ContainsFunc(q.needs, q.answerable) {
+	if !q.listening() || q.away || q.isLeaving || q.busy() || !q.serverAsksBy.IsZero() ||
+		!slices.ContainsFunc(q.needs, q.answerable) {
 		return
 	}
 	spent := q.ToolRounds > 0 && q.rounds >= q.ToolRounds

@@ -239,7 +239,7 @@ func (p *speech) transcribed(m *message, it *item, text string) {
 	m.meta.Status = thread.StatusCompleted
 	m.changed = true
 	if m.text() != "" {
-		p.limiter.active()
+		p.limiter.heard()
 	}
 }
 

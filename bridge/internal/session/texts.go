@@ -95,6 +95,9 @@ func (t *texts) place(id, previous string) {
 	it.linked = true
 }
 
+// maskedKeys stands for keys of a telephone of which the model alone learns which they were.
+const maskedKeys = "DTMF: ****"
+
 // send sends a text upstream. Its message is written once the upstream has it, because only then
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
@@ -116,6 +119,9 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	m.id, m.queued = in.MessageID, in.Queued
 	m.meta.Extra = in.Extra
 	m.setText(0, in.Text)
+	if m.masked = t.MaskKeys && source == thread.SourceKeys; m.masked {
+		m.setText(0, maskedKeys)
+	}
 	m.show(in.Images)
 	t.delivered[m.id] = m
 	m.meta.Status, m.flushAt = thread.StatusCompleted, t.now.Add(ackTimeout)
@@ -129,7 +135,7 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 		t.refused(sent, &realtime.Error{Code: "text_too_long", Message: "The text is too long for the upstream."})
 		return
 	}
-	t.limiter.active()
+	t.limiter.heard()
 	if !sent.ofTool {
 		t.countTurn()
 		t.answers.rounds = 0

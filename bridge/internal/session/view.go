@@ -244,9 +244,13 @@ func (v *view) ofResponse(ev *event, side int) []byte {
 	return replaced(ev.Raw, "response", replaced(ev.Response, "output", encode(output)))
 }
 
-// cut returns an answer's item as it is since the answer was cut: incomplete, with what was heard; nil if it was not.
+// cut returns an answer's item as it is since the answer was cut: incomplete, with what was heard, or keys that are
+// masked; nil if there is nothing to cut.
 func (v *view) cut(raw json.RawMessage, it *realtime.Item) json.RawMessage {
 	known := v.transcript.items[it.ID]
+	if known != nil && known.message != nil && known.message.masked {
+		return replaced(raw, "content", encode([]realtime.Content{{Type: realtime.ContentInputText, Text: maskedKeys}}))
+	}
 	if known == nil || it.Type != realtime.ItemMessage || !known.message.isCut() {
 		return nil
 	}
