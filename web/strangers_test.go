@@ -25,10 +25,12 @@ var (
 		"GET /api/threads", "GET /api/threads?q=secret", "GET /api/assistants", "GET /api/hooks", "GET /api/usage", "GET /api/export", "GET /api/config", "GET /api/tools", "GET /api/models", "GET /api/mcp",
 		"GET /api/ws", "POST /api/hooks", "POST /api/assistants", "POST /api/session", "DELETE /api/session", "DELETE /v1/realtime/client_secrets", "DELETE /api/me",
 	}
-	// publicRoutes are for everybody: a link to a thread is the permission to read it, and a server is the operator's.
+	// publicRoutes are for everybody: a link to a thread is the permission to read it, and a server is the operator's;
+	// a telephone's carrier signs what it sends.
 	publicRoutes = []string{
 		"GET /", "GET /healthz", "GET /readyz", "GET /metrics", "GET /openapi.json", "POST /v1", "POST /v1/realtime", "GET /s/:token", "GET /s/:token/images/:image_id", "GET /s/:token/messages/:message_id/audio",
 		"POST /api/mcp/:name/connect", "DELETE /api/mcp/:name", "GET /api/mcp/callback",
+		"POST /phone/:carrier/:line", "GET /phone/:carrier/:line", "POST /phone/:carrier/:line/status", "GET /phone/:carrier/:line/:token",
 	}
 	// bodies are what the other routes want besides a path.
 	bodies = map[string]string{
