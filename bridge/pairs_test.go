@@ -45,11 +45,13 @@ type pair struct{ client, upstream transport }
 
 func (p pair) String() string { return fmt.Sprintf("%v client, %v upstream", p.client, p.upstream) }
 
-// pairsOf returns the pairs with these upstreams.
+// pairsOf returns the pairs with these upstreams. A cascade has Opus, as upstreams over WebRTC: sockets are tried with these.
 func pairsOf(upstreams ...transport) (all []pair) {
 	for _, client := range []transport{webRTC, webSocket} {
 		for _, upstream := range upstreams {
-			all = append(all, pair{client, upstream})
+			if client != webSocket || upstream != cascade {
+				all = append(all, pair{client, upstream})
+			}
 		}
 	}
 	return all
