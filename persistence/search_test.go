@@ -68,6 +68,7 @@ func TestSearchedLetters(t *testing.T) {
 			persistencetest.Rows(t, url, "ALTER TABLE assistants DROP COLUMN shared_at")
 			persistencetest.Rows(t, url, "ALTER TABLE instances DROP COLUMN url")
 			persistencetest.Rows(t, url, "ALTER TABLE instances DROP COLUMN certificate")
+			withoutPhone(t, url)
 			persistencetest.Rows(t, url, "DELETE FROM goose_db_version WHERE version_id >= 42")
 			upgraded, err := persistence.Open(t.Context(), url, persistence.Options{})
 			must(t, err)
