@@ -195,7 +195,7 @@ func (b *Batch) insert(m thread.Message, place func(t pgdb.Thread) (int64, error
 	if err != nil {
 		return thread.Message{}, err
 	}
-	return b.saved(m, row, row.Seq)
+	return b.saved(row, row.Seq)
 }
 
 // makeRoom makes room right after the message afterID, but behind what calls said that began before the call callID,
@@ -343,12 +343,12 @@ func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.M
 	}
 	row.Seq, row.Role = kept.Seq, kept.Role
 	row.CreatedAt = kept.CreatedAt
-	return b.saved(m, row, revision)
+	return b.saved(row, revision)
 }
 
 // saved returns the message as it was written, and keeps it for the watchers.
-func (b *Batch) saved(m thread.Message, row pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
-	m, err := writtenMessage(m, row, revision)
+func (b *Batch) saved(row pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
+	m, err := writtenMessage(row, revision)
 	if err != nil {
 		return thread.Message{}, err
 	}

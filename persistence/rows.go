@@ -26,17 +26,8 @@ func threadFromRow(r pgdb.Thread) Thread {
 }
 
 func messageFromRow(r pgdb.Message) (thread.Message, error) {
-	var parts []thread.Part
-	if err := json.Unmarshal(r.Parts, &parts); err != nil {
-		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
-	}
-	return messageOf(r, parts)
-}
-
-// messageOf is messageFromRow with the parts already read.
-func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
-	m := thread.Message{ID: r.ID, Role: thread.Role(r.Role), Parts: parts, Seq: r.Seq, Revision: r.Revision}
-	if err := json.Unmarshal(r.Metadata, &m.Metadata); err != nil {
+	m := thread.Message{ID: r.ID, Role: thread.Role(r.Role), Seq: r.Seq, Revision: r.Revision}
+	if err := cmp.Or(json.Unmarshal(r.Parts, &m.Parts), json.Unmarshal(r.Metadata, &m.Metadata)); err != nil {
 		return thread.Message{}, fmt.Errorf("read message %s: %w", r.ID, err)
 	}
 	d := &m.Metadata
@@ -48,30 +39,16 @@ func messageOf(r pgdb.Message, parts []thread.Part) (thread.Message, error) {
 	return m, nil
 }
 
-// writtenMessage returns m as a reader would get it after it was written as p. Parts that were
-// written unchanged are not decoded again.
-func writtenMessage(m thread.Message, p pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
-	row := pgdb.Message{
+// writtenMessage returns what was written as p as a reader would get it.
+func writtenMessage(p pgdb.InsertMessageParams, revision int64) (thread.Message, error) {
+	if p.AudioEndMs != nil {
+		p.AudioEndMs = new(*p.AudioEndMs) // the caller may change its own
+	}
+	return messageFromRow(pgdb.Message{
 		ID: p.ID, Role: p.Role, Seq: p.Seq, Revision: revision, Source: p.Source, Status: p.Status, Parts: p.Parts,
 		Metadata: p.Metadata, CallID: p.CallID, ItemID: p.ItemID, Model: p.Model, Voice: p.Voice,
-		HeardText: p.HeardText, CreatedAt: p.CreatedAt,
-	}
-	if p.AudioEndMs != nil {
-		row.AudioEndMs = new(*p.AudioEndMs) // the caller may change its own
-	}
-	parts := make([]thread.Part, len(m.Parts))
-	for i, part := range m.Parts {
-		plain := part.Type == thread.PartStepStart ||
-			part.Type == thread.PartText && thread.CleanText(part.Text) == part.Text
-		if !plain || part.Raw != nil {
-			return messageFromRow(row)
-		}
-		parts[i] = thread.Part{Type: part.Type}
-		if part.Type == thread.PartText {
-			parts[i].Text = part.Text
-		}
-	}
-	return messageOf(row, parts)
+		HeardText: p.HeardText, AudioEndMs: p.AudioEndMs, CreatedAt: p.CreatedAt,
+	})
 }
 
 // messageToRow converts a validated message. Callers set Seq and Context; created_at defaults to
