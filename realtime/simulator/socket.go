@@ -102,8 +102,3 @@ func writeError(w http.ResponseWriter, status int, e *realtime.Error) {
 	delete(body, "event_id")                             // there is no event
 	_ = json.NewEncoder(w).Encode(object{"error": body}) // the client may be gone
 }
-
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client may be gone
-}
