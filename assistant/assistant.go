@@ -29,10 +29,11 @@ type Assistant struct {
 	History History `json:"history,omitzero" doc:"How much of a thread models see. Those of a shared assistant only lower the server's for others who use it"`
 	Limits  Limits  `json:"limits,omitzero" doc:"Of calls. Those of an owner's assistant only tighten the server's"`
 
-	Fillers    Fillers    `json:"fillers,omitzero" doc:"What is said in a call while a tool takes long"`
-	MCPServers []string   `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
-	HTTPTools  []HTTPTool `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
-	Keyterms   []string   `json:"keyterms,omitzero" items:"100" min:"1" format:"keyterm" doc:"Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none"`
+	Fillers      Fillers      `json:"fillers,omitzero" doc:"What is said in a call while a tool takes long"`
+	MCPServers   []string     `json:"mcp_servers,omitzero" items:"64" min:"1" max:"200" format:"line" doc:"The MCP servers whose tools it has; an empty list: none"`
+	HTTPTools    []HTTPTool   `json:"http_tools,omitempty" items:"32" doc:"Tools that the server runs by a request to an address"`
+	Interruption Interruption `json:"interruption,omitzero" doc:"What speech must have to interrupt an answer in a call"`
+	Keyterms     []string     `json:"keyterms,omitzero" items:"100" min:"1" format:"keyterm" doc:"Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none"`
 
 	EndCall bool `json:"end_call,omitempty" doc:"Whether the model may end calls, by the tool end_call: what it is saying is heard to its end"`
 
@@ -183,6 +184,28 @@ type Tools struct {
 type Fillers struct {
 	AfterSeconds *float64 `json:"after_seconds,omitempty" min:"0" max:"600" doc:"Once for each wait, unless something was said since the tool was called; 0: never"`
 	Lines        []string `json:"lines,omitzero" items:"20" min:"1" max:"500" format:"line" doc:"Said word for word, one after the other; an empty list: what the model likes"`
+}
+
+// Interruption is what speech must have to interrupt an answer. Speech over an answer that has less makes that pause
+// only; 0 asks for nothing. What is missing is as the upstream does it.
+type Interruption struct {
+	// How long it must be.
+	MinSeconds *float64 `yaml:"min_seconds" json:"min_seconds,omitempty" min:"0" max:"10" doc:"How long it must be"`
+	// How many words it must have.
+	MinWords *int `yaml:"min_words" json:"min_words,omitempty" min:"0" max:"20" doc:"How many words it must have"`
+	// The answer goes on if no word has come so long after it.
+	ResumeSeconds *float64 `yaml:"resume_seconds" json:"resume_seconds,omitempty" min:"0" max:"10" doc:"The answer goes on if no word has come so long after it"`
+}
+
+// Seconds returns so many seconds.
+func Seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// Or returns it with what it lacks from another one.
+func (i Interruption) Or(other Interruption) Interruption {
+	return Interruption{
+		MinSeconds: cmp.Or(i.MinSeconds, other.MinSeconds), MinWords: cmp.Or(i.MinWords, other.MinWords),
+		ResumeSeconds: cmp.Or(i.ResumeSeconds, other.ResumeSeconds),
+	}
 }
 
 // HTTPTool is a tool that is run by a request.

@@ -87,13 +87,18 @@ func (c *Cascade) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	if err := cfg.Settings.Update(d.Session); err != nil {
 		return nil, err
 	}
+	if cfg.Turning != nil {
+		turning := *cfg.Turning
+		turning.Interruption = judged(d.Interruption)
+		cfg.Turning = &turning
+	}
 	ses, err := served.New(cfg)
 	if err != nil {
 		return nil, err
 	}
 	here, there := media.NewPipe()
 	l := &cascadeLeg{
-		Pipe: here, sound: transcode.ToOpus(here), id: served.NewID("sess_"),
+		Pipe: here, sound: transcode.ToOpus(here), id: served.NewID("sess_"), judges: cfg.Turning != nil,
 		replayer: replayer{prefix: d.ItemPrefix, limit: here.MaxMessageSize},
 	}
 	if err = d.Created(l.id); err == nil {
@@ -111,13 +116,24 @@ func (c *Cascade) Dial(ctx context.Context, d Dial) (UpstreamLeg, error) {
 	return l, nil
 }
 
+// judged returns what speech must have to interrupt an answer: half a second and, within two, a word, unless told
+// otherwise.
+func judged(i assistant.Interruption) served.Interruption {
+	i = i.Or(assistant.Interruption{MinSeconds: new(0.5), MinWords: new(0), ResumeSeconds: new(2.0)})
+	return served.Interruption{
+		MinSpeech: assistant.Seconds(*i.MinSeconds), MinWords: *i.MinWords, Resume: assistant.Seconds(*i.ResumeSeconds),
+	}
+}
+
 type cascadeLeg struct {
 	*media.Pipe
 	replayer
 
 	sound media.Sink // to the session
 	id    string
-	ended <-chan struct{}
+	// judges means that the session judges what interrupts it.
+	judges bool
+	ended  <-chan struct{}
 }
 
 func (l *cascadeLeg) ID() string { return l.id }
@@ -127,7 +143,7 @@ func (l *cascadeLeg) WriteAudio(p *media.Packet) error { return l.sound.WriteAud
 func (l *cascadeLeg) Can() Capabilities {
 	return Capabilities{
 		OutputBuffer: true, Truncation: true, TruncatesItself: true, Deletion: true, Images: true,
-		ResponseSettings: true, CallItems: true, Early: true,
+		ResponseSettings: true, CallItems: true, Early: true, Resumes: l.judges,
 	}
 }
 

@@ -214,11 +214,12 @@ func (c Config) with(a assistant.Assistant) *Config {
 	s.Instructions = cmp.Or(a.Instructions, s.Instructions)
 	s.Language = cmp.Or(v.Language, s.Language)
 	if after := a.Fillers.AfterSeconds; after != nil {
-		c.FillerAfter = Seconds(*after)
+		c.FillerAfter = assistant.Seconds(*after)
 	}
 	if a.Fillers.Lines != nil {
 		c.FillerLines = a.Fillers.Lines
 	}
+	s.Interruption = a.Interruption.Or(s.Interruption)
 	if a.Keyterms != nil {
 		s.Keyterms = a.Keyterms
 	}
@@ -237,9 +238,6 @@ func (c Config) with(a assistant.Assistant) *Config {
 	c.Upstreams = c.routesOf(a)
 	return &c
 }
-
-// Seconds returns so many seconds.
-func Seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // ofText is an upstream in which a text model answers: it returns its route as an assistant has it.
 type ofText interface {

@@ -1,11 +1,15 @@
 package bridge_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
+	"voicebridge/internal/testkit"
 	"voicebridge/realtime"
+	"voicebridge/realtime/simulator"
 	"voicebridge/thread"
 )
 
@@ -56,3 +60,56 @@ func testInterruptAndForget(t *testing.T, p pair) {
 		}
 	}
 }
+
+// TestFalseInterruption says "mhm" over a long answer, which goes on: it is one message and one response, and ends with
+// its last word.
+func TestFalseInterruption(t *testing.T) {
+	t.Parallel()
+	each(t, testFalseInterruption, pairsOf(webRTC, webSocket))
+}
+
+func testFalseInterruption(t *testing.T, p pair) {
+	t.Helper()
+	script := simulator.DefaultScript()
+	script.Spoken = []simulator.Reply{{Transcript: "Mhm.", Say: "Pardon?"}}
+	var turn bridge.Turn
+	b := newBench(t, sqlite(t), benchConfig{over: p, simulator: simulator.Config{Script: script}, bridge: bridge.Config{
+		Settings: bridge.Settings{Session: bridge.SessionConfig{
+			Model: "gpt-realtime-2.1", Voice: "marin", TranscriptionModel: "gpt-transcribe", Interruption: assistant.Interruption{MinWords: new(2)},
+		}},
+		Observe: func(context.Context, thread.Key, string) bridge.Observer { return turnObserver{&turn} },
+	}})
+	c := b.dial(bridge.Start{})
+	c.next("bridge.ready")
+	c.say("Tell me a long story")
+	c.next(realtime.TypeOutputBufferStarted)
+	c.hear(60)
+	c.speak()
+	c.next(realtime.TypeOutputBufferCleared)
+	c.next(realtime.TypeOutputBufferStopped)
+	b.hangUp(c)
+	all := b.messages(c.key())
+	if len(all) != 3 {
+		t.Fatalf("thread:\n%s", b.script(c.key()))
+	}
+	story := all[1]
+	if story.Metadata.Status != thread.StatusCompleted || string(story.Metadata.Extra["resumed"]) != "1" || story.Metadata.HeardText != nil {
+		t.Errorf("the story: %+v", story.Metadata)
+	}
+	if text := story.Text(); !strings.HasPrefix(text, "Let me tell you") || !strings.HasSuffix(text, "my best wishes.") || strings.Count(text, "fifty") != 1 {
+		t.Errorf("the story: %s", text)
+	}
+	testkit.Equal(t, all[2].Text(), "Mhm.", "what was said over it")
+	if len(turn.Responses) != 1 || turn.Responses[0].Status != realtime.ResponseCompleted {
+		t.Errorf("the responses: %+v", turn.Responses)
+	}
+}
+
+// turnObserver keeps the last turn.
+type turnObserver struct{ turn *bridge.Turn }
+
+func (turnObserver) SetUp(bridge.SetUp) {}
+
+func (o turnObserver) TurnOver(turn bridge.Turn) { *o.turn = turn }
+
+func (turnObserver) Ended(bridge.EndReason) {}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
@@ -44,7 +45,7 @@ func (a *app) bridgeConfig() bridge.Config {
 		Settings: bridge.Settings{
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve,
-			Deny: a.cfg.Tools.Deny, FillerAfter: bridge.Seconds(a.cfg.Tools.FillerAfter),
+			Deny: a.cfg.Tools.Deny, FillerAfter: assistant.Seconds(a.cfg.Tools.FillerAfter),
 			FillerLines: a.cfg.Tools.FillerLines,
 		},
 		ToolTimeout: a.cfg.Tools.Timeout,

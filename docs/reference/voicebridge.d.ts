@@ -471,6 +471,11 @@ export interface Assistant {
   }[];
   /** Made from the name if it is not given, and fixed from then on */ id?: string;
   /** What the model is told, in place of the server's text. {{date}}, {{time}}, {{user}} and the names of variables in double braces are replaced */ instructions?: string;
+  /** What speech must have to interrupt an answer in a call */ interruption?: {
+    /** How long it must be */ min_seconds?: number;
+    /** How many words it must have */ min_words?: number;
+    /** The answer goes on if no word has come so long after it */ resume_seconds?: number;
+  };
   /** Names and words that the transcription of calls is to know, each of up to 64 characters; an empty list: none */ keyterms?: string[];
   /** Of calls. Those of an owner's assistant only tighten the server's */ limits?: {
     /** What a call may cost, in US dollars; 0: no limit */ call_usd?: number;

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/bridge/internal/task"
 	"voicebridge/persistence/records"
@@ -33,8 +34,10 @@ type Dialer struct {
 	CallID   string
 	Owner    string // of the call
 	// Creation is the session object with which sessions are created.
-	Creation   []byte
-	ItemPrefix string
+	Creation []byte
+	// Interruption is that of [Dial].
+	Interruption assistant.Interruption
+	ItemPrefix   string
 	// ClientPlays is that of Dial.
 	ClientPlays  func() bool
 	ClientSounds media.Format                            // as in Dial
@@ -84,8 +87,8 @@ func (d *Dialer) Dial(
 	leg, err := d.Upstream.Dial(ctx, Dial{
 		Session: d.Creation, Owner: d.Owner, Handlers: handlers, History: history,
 		ItemPrefix: session.Config{ItemPrefix: d.ItemPrefix}.SeedPrefix(gen), ClientPlays: d.ClientPlays,
-		ClientSounds: d.ClientSounds,
-		Later:        d.Later, Refused: refused,
+		ClientSounds: d.ClientSounds, Interruption: d.Interruption,
+		Later: d.Later, Refused: refused,
 		Whole: func(ctx context.Context, route session.Route) (realtime.Settings, error) {
 			w, err := whole(ctx)
 			return w.Of(route), err

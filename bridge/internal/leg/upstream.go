@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"voicebridge/assistant"
 	"voicebridge/bridge/internal/session"
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
@@ -32,6 +33,9 @@ type Dial struct {
 	// Whole returns the session with all that it will be configured with, for a driver whose upstream takes it at
 	// creation.
 	Whole func(ctx context.Context, route session.Route) (realtime.Settings, error)
+	// Interruption is what speech must have to interrupt an answer, for a driver whose sessions judge that: see
+	// [Capabilities].
+	Interruption assistant.Interruption
 	// Owner is whose call it is. A driver tells its upstream a hash of it, if anything.
 	Owner string
 	// History provides the messages that the model should know. A driver reads it after Created, unless its upstream

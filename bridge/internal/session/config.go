@@ -48,6 +48,8 @@ type Defaults struct {
 	Language string `yaml:"language" format:"language"`
 	// Names and words that the transcription is to know, each of up to 64 characters.
 	Keyterms []string `yaml:"keyterms" items:"100" min:"1" format:"keyterm"`
+	// What speech must have to interrupt an answer: see docs/upstreams.md, "False interruptions".
+	Interruption assistant.Interruption `yaml:"interruption,flow"`
 	// Speed is how fast the model speaks; 0 leaves it to the upstream.
 	Speed float64 `yaml:"-"`
 }
@@ -183,6 +185,8 @@ type Capabilities struct {
 	// CallItems means that it takes function calls as items, such as those of an earlier session. Otherwise their
 	// results are told as history.
 	CallItems bool
+	// Resumes means that it judges by itself, by the settings of its Dial, what interrupts it, and goes on.
+	Resumes bool
 }
 
 // Timeouts and intervals of a call.

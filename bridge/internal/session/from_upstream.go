@@ -44,6 +44,7 @@ func (s *State) upstreamEvent(in UpstreamEvent) {
 	if !s.speech.soFar(&ev) {
 		return
 	}
+	s.settings.takeOver(&ev)
 	again := ev.Type == realtime.TypeSessionCreated && s.view.created != nil && u.gen > 1 // after one that has refused
 	views := s.view.ofEach(&ev)                                                           // as things were before
 	who := s.event(&ev)
@@ -348,10 +349,10 @@ func (s *State) endResponse(r *response, done *realtime.Response) {
 	s.answers.over(r)
 	s.tools.settle()
 	s.playback.closeMessages(r, done)
-	s.answers.close(r, done)
+	cost := s.answers.close(r, done)
 	s.answers.handOn(r)
 	s.limiter.active()
-	s.limiter.charge(r.record.CostUSD)
+	s.limiter.charge(cost)
 }
 
 // outputItem takes response.output_item.added and response.output_item.done.

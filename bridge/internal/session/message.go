@@ -53,13 +53,30 @@ type message struct {
 	// after is the id of a message that follows this one and has no item: a text that the upstream
 	// refused, or one written by a tool.
 	after string
+	// before is what was heard of an answer before it went on, heardBefore how long that was, resumed how often it did,
+	// and goesOn the item with what follows.
+	before      string
+	heardBefore time.Duration
+	resumed     int
+	goesOn      *item
 	// past means that it was in the thread when the context was last reset: what comes next comes after all such
 	// messages.
 	past bool
 }
 
 // text returns the message's text.
-func (m *message) text() string {
+func (m *message) text() string { return m.with(m.spoken()) }
+
+// with puts what had been heard before the answer went on before a text.
+func (m *message) with(text string) string {
+	if m.before == "" || text == "" {
+		return m.before + text
+	}
+	return joined(m.before, text)
+}
+
+// spoken returns the text without what had been heard before the answer went on.
+func (m *message) spoken() string {
 	if len(m.texts) == 1 {
 		return m.texts[0].String()
 	}
@@ -276,6 +293,7 @@ type response struct {
 	// calls are those whose arguments are complete, and which may stand nowhere else.
 	calls   []realtime.Item
 	excess  bool      // it has asked for more tools than it may start
+	resumes *message  // the message that its next item goes on with
 	free    bool      // it costs nothing by itself
 	charged bool      // its speech
 	asked   time.Time // when the user's turn ended that it answers
@@ -329,6 +347,7 @@ type item struct {
 	// announced means that the upstream has said that the conversation has it.
 	announced bool
 	billed    bool // the cost of its transcription is recorded
+	unheeded  bool // it is an utterance that nobody answers: it has not interrupted
 	// forgotten items were deleted upstream, but stay in the thread.
 	forgotten bool
 	// message is the message that the item belongs to, nil if it is not shown.
@@ -472,3 +491,27 @@ func (it *clientItem) text() (text string, bad int) {
 	}
 	return strings.Join(texts, "\n"), -1
 }
+
+// voice is the item of an answer that is spoken now.
+func (m *message) voice() *item { return cmp.Or(m.goesOn, m.item) }
+
+// sounded takes where a message is in the recording; what goes on began before.
+func (m *message) sounded(span *thread.AudioSpan) {
+	if old := m.meta.Audio; m.resumed > 0 && old != nil && span != nil {
+		span.StartMS = old.StartMS
+	}
+	m.meta.Audio = span
+}
+
+// goOn has the message end with what was heard of it, until more is said.
+func (m *message) goOn() {
+	m.before, m.heardBefore = m.heardText(), time.Duration(*m.meta.AudioEndMS)*time.Millisecond
+	m.texts, m.half, m.sound = []growingText{newGrowingText("")}, "", 0
+	m.exact, m.heard = false, nil
+	m.meta.Status, m.meta.HeardText, m.meta.AudioEndMS = thread.StatusInProgress, nil, nil
+	m.resumed++
+	m.note(metaResumed, m.resumed)
+}
+
+// metaResumed is in the metadata of an answer that went on after what was no interruption: how often it did.
+const metaResumed = "resumed"

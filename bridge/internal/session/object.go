@@ -1,9 +1,11 @@
 package session
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"strings"
+	"time"
 
 	"voicebridge/realtime"
 	"voicebridge/toolkit"
@@ -113,4 +115,51 @@ func replaced(object json.RawMessage, field string, value json.RawMessage) json.
 	}
 	fields[field] = value
 	return encode(fields)
+}
+
+// rules are what an interruption must have; zero is nothing.
+type rules struct {
+	MinSeconds, ResumeSeconds float64
+	MinWords                  int
+}
+
+func (d *Defaults) rules() rules {
+	i := &d.Interruption
+	return rules{given(i.MinSeconds), given(i.ResumeSeconds), given(i.MinWords)}
+}
+
+func given[T any](value *T) (v T) {
+	if value != nil {
+		v = *value
+	}
+	return v
+}
+
+// judges reports whether the bridge judges what interrupts such an upstream.
+func (d *Defaults) judges(can Capabilities) bool {
+	return d.rules() != rules{} && can.ResponseSettings && !can.Duplex && !can.Resumes
+}
+
+// replies reports whether what decides about turns has utterances answered: it does unless it says otherwise.
+func replies(turns json.RawMessage) bool {
+	var detection struct {
+		CreateResponse *bool `json:"create_response"`
+	}
+	silent := json.Unmarshal(turns, &detection) == nil && detection.CreateResponse != nil && !*detection.CreateResponse
+	return string(turns) != "null" && !silent
+}
+
+// leftOut returns how much of what a session calls speech is none, by its turn detection. Source: OpenAI's reference.
+func leftOut(turns json.RawMessage) time.Duration {
+	var told struct {
+		Prefix  *int64 `json:"prefix_padding_ms"`
+		Silence *int64 `json:"silence_duration_ms"`
+		Type    string `json:"type"`
+	}
+	_ = json.Unmarshal(turns, &told) // what cannot be read is as usual
+	ms := *cmp.Or(told.Prefix, new(int64(300)))
+	if told.Type == "server_vad" {
+		ms += *cmp.Or(told.Silence, new(int64(500)))
+	}
+	return time.Duration(ms) * time.Millisecond
 }

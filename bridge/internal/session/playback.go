@@ -165,12 +165,12 @@ func (p *playback) isOther(responseID string) bool {
 func (p *playback) measure(r *response, took time.Duration) {
 	all := 0.0
 	for _, m := range r.messages {
-		all += letters(m.text())
+		all += letters(m.spoken())
 	}
 	p.transcript.pace.measure(all, took)
 	for _, m := range r.messages {
 		if m.sound == 0 && all > 0 {
-			m.sound = time.Duration(float64(took) * letters(m.text()) / all)
+			m.sound = time.Duration(float64(took) * letters(m.spoken()) / all)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func (p *playback) cutOff(responseID string) (incomplete bool) {
 		}
 		p.interrupt(m, played)
 		if !m.silent {
-			p.up.truncate(m.item.id, played)
+			p.up.truncate(m.voice().id, played)
 		}
 		incomplete = true
 	}
@@ -224,19 +224,22 @@ func (p *playback) truncated(ev *event, it *item) (isNew bool) {
 	if it == nil || it.message == nil || it.message.role != thread.RoleAssistant {
 		return true
 	}
-	if end := it.message.meta.AudioEndMS; it.message.exact && end != nil && *end <= ev.AudioEndMS {
+	m := it.message
+	if it != m.voice() {
+		return true // it has gone on since
+	}
+	if end := m.meta.AudioEndMS; m.exact && end != nil && *end <= m.heardBefore.Milliseconds()+ev.AudioEndMS {
 		return false
 	}
-	it.message.exact = true
+	m.exact = true
 	if ev.Transcript != "" {
-		it.message.heard = &ev.Transcript
+		m.heard = new(m.with(ev.Transcript))
 	}
 	played := time.Duration(ev.AudioEndMS) * time.Millisecond
-	if it.message.meta.Status == thread.StatusCompleted && it.message.sound > 0 &&
-		p.transcript.ended(it.message, played) {
+	if m.meta.Status == thread.StatusCompleted && m.sound > 0 && p.transcript.ended(m, played) {
 		return true // nothing was cut off
 	}
-	p.interrupt(it.message, played)
+	p.interrupt(m, played)
 	return true
 }
 
@@ -245,7 +248,7 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 	if m.meta.Status == thread.StatusFailed {
 		return
 	}
-	ms := played.Milliseconds()
+	ms := (m.heardBefore + played).Milliseconds()
 	same := m.meta.Status == thread.StatusInterrupted && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS == ms
 	if same {
 		return
@@ -259,7 +262,7 @@ func (p *playback) interrupt(m *message, played time.Duration) {
 		m.meta.AudioEndMS = &ms // the thread also gets the text
 		if m.response != nil {
 			start := p.start(m)
-			m.meta.Audio = p.recording.span(start, start.Add(played))
+			m.sounded(p.recording.span(start, start.Add(played)))
 		}
 	}
 	m.changed = true
@@ -334,7 +337,7 @@ func (p *playback) wholeText(m *message, index int, text string, spoken bool) {
 
 // finished takes the whole text of a message. completed means that it was not cut short.
 func (p *playback) finished(m *message, text string, completed bool) {
-	if all, _ := merged(m.text(), m.text(), text); all != m.text() {
+	if all, _ := merged(m.spoken(), m.spoken(), text); all != m.spoken() {
 		m.setWhole(all)
 		m.changed = m.changed || !m.open()
 	}
@@ -448,14 +451,14 @@ func (p *playback) closeAnswer(id string, making bool) {
 // place gives the messages of an answer that was played to its end their places in the recording.
 func (p *playback) place(r *response) {
 	for i, m := range r.messages {
-		if m.silent || m.meta.Audio != nil {
+		if m.silent || m.meta.Audio != nil && m.resumed == 0 {
 			continue
 		}
 		end := p.now
 		if i < len(r.messages)-1 {
 			end = p.start(m).Add(p.transcript.lasts(m))
 		}
-		if m.meta.Audio = p.recording.span(p.start(m), end); m.meta.Audio != nil && !m.open() {
+		if m.sounded(p.recording.span(p.start(m), end)); m.meta.Audio != nil && !m.open() {
 			m.changed = true
 		}
 	}

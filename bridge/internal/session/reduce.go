@@ -36,6 +36,7 @@ func New(cfg Config, record records.Call, server *toolkit.Registry, now time.Tim
 	s.speech = speech{
 		line: l, transcript: t, answers: q, playback: s.playback, settings: s.settings, limiter: s.limiter,
 		recording: sound,
+		judge:     &interruption{line: l, transcript: t, answers: q, settings: s.settings, playback: s.playback},
 	}
 	s.view = &view{line: l, transcript: t, tools: s.tools, client: client}
 	s.texts = texts{
@@ -179,6 +180,7 @@ func (s *State) Deadline() time.Time {
 	at := until(s.drainBy, s.transcript.deadline())
 	at = until(at, s.answers.deadline())
 	at = until(at, s.settings.deadline())
+	at = until(at, s.speech.judge.deadline())
 	at = until(at, s.tools.deadline())
 	at = until(at, s.playback.end())
 	at = until(at, s.renewal.deadline())
@@ -219,6 +221,7 @@ func (s *State) onTime() {
 	if s.due(s.answers.stallsBy()) {
 		s.responseLost()
 	}
+	s.speech.judge.onTime()
 	s.answers.onTime()
 	s.playback.onTime()
 	s.settings.onTime()

@@ -58,7 +58,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
-// runs, with what it says, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
+// runs, with what it says, "interruption" what speech must have to interrupt an answer, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "may end" that the model may end it, "notice" what is said before the recording, "masked" that keys are masked, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
@@ -153,6 +153,11 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 		c.s.FillerLines = slices.Collect(strings.SplitSeq(lines, "\n"))
 		if lines == "" {
 			c.s.FillerLines = nil
+		}
+	}
+	if rules := section(archive, "interruption"); rules != "" {
+		if err := json.Unmarshal([]byte(rules), &c.s.Session.Interruption); err != nil {
+			t.Fatal(err)
 		}
 	}
 	if renew := section(archive, "renew"); renew != "" {
@@ -569,6 +574,9 @@ func showChange(o persistence.Change) string {
 		}
 		if why := m.Metadata.Extra[thread.MetadataFinish]; why != nil {
 			text += " cut by " + string(why)
+		}
+		if n := m.Metadata.Extra[metaResumed]; n != nil {
+			text += " resumed " + string(n)
 		}
 		if m.Metadata.Extra[thread.MetadataDeleted] != nil {
 			text += " deleted"

@@ -226,8 +226,9 @@ func (g *generated) other(than *response) (id string) {
 	return id
 }
 
-// close saves how a response ended.
-func (g *generated) close(r *response, done *realtime.Response) {
+// close saves how a response ended, and returns what it has cost; nil means unknown. One that is a part of an answer
+// adds to what that has used.
+func (g *generated) close(r *response, done *realtime.Response) (cost *float64) {
 	rec := &r.record
 	rec.Status, rec.FinishedAt = done.Status, new(g.now)
 	rec.StatusReason = done.StatusDetails.Reason
@@ -236,14 +237,22 @@ func (g *generated) close(r *response, done *realtime.Response) {
 	}
 	if done.Usage != nil {
 		u, less := g.believed(*done.Usage, rec.CreatedAt)
-		rec.RawUsage, rec.CostUSD, rec.Estimated = u.Raw, g.Cost(rec.Upstream, rec.Model, u), less
-		rec.Usage = thread.Usage{
-			InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, CachedTokens: u.Cached,
-			InputAudioTokens: u.InputAudio, OutputAudioTokens: u.OutputAudio,
+		cost = g.Cost(rec.Upstream, rec.Model, u)
+		rec.RawUsage, rec.Estimated = u.Raw, rec.Estimated || less
+		if rec.CostUSD == nil || cost == nil {
+			rec.CostUSD = cost
+		} else {
+			rec.CostUSD = new(*rec.CostUSD + *cost)
 		}
-		g.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: rec.CostUSD})
+		all := &rec.Usage
+		all.InputTokens, all.OutputTokens = all.InputTokens+u.InputTokens, all.OutputTokens+u.OutputTokens
+		all.CachedTokens += u.Cached
+		all.InputAudioTokens += u.InputAudio
+		all.OutputAudioTokens += u.OutputAudio
+		g.notify(usageEvent{Type: "bridge.usage", ResponseID: r.id, Usage: u.Raw, CostUSD: cost})
 	}
 	g.keep(r)
+	return cost
 }
 
 // closeAll closes the records of unfinished responses.
@@ -283,10 +292,16 @@ func (g *generated) tellDone(r *response) {
 // then taken to be of the active response.
 func (g *generated) message(it *item, r *response) *message {
 	m := it.message
+	if m == nil {
+		r = cmp.Or(r, g.of(""))
+	}
 	switch {
+	case m == nil && r != nil && r.resumes != nil:
+		m, r.resumes = r.resumes, nil
+		it.message, m.goesOn = m, it
+		return m
 	case m == nil:
 		m = g.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)
-		r = cmp.Or(r, g.of(""))
 	case m.response != nil, m.role != thread.RoleAssistant:
 		return m
 	}
@@ -318,4 +333,21 @@ func (g *generated) messageOf(ev *event, it *item) *message {
 		r.record.FirstTokenMS = new(g.now.Sub(r.asked).Milliseconds())
 	}
 	return m
+}
+
+// resume has a response of the upstream, of which id is the id, be a part of the response of a message, which goes on.
+func (g *generated) resume(m *message, id string) *response {
+	r := m.response
+	g.byID[id], g.newest = r, id // what is told of it by the id before is of it, too
+	r.id, r.done, r.resumes = id, false, m
+	r.messages, r.tools, r.open = []*message{m}, 0, 0
+	r.calls, r.excess = nil, false
+	r.record.Status, r.record.StatusReason = realtime.ResponseInProgress, ""
+	r.record.FinishedAt = nil
+	g.keep(r)
+	m.goOn()
+	if !slices.Contains(g.transcript.growing, m) {
+		g.transcript.growing = append(g.transcript.growing, m)
+	}
+	return r
 }

@@ -41,6 +41,8 @@ type responses struct {
 	rounds int
 	// fillers counts what was said while tools were running.
 	fillers int
+	// judging means that nothing is answered until it is known whether the caller has interrupted an answer.
+	judging bool
 	// serverAsksBy is until when an application's server that has answered a tool call is expected to ask for a
 	// response: with settings of its own, and names by which it finds it. Zero if it is not. Tools write it.
 	serverAsksBy time.Time
@@ -52,6 +54,8 @@ type need struct {
 	batch *response // the one whose tool calls it belongs to
 	acked bool      // the upstream has it
 	tries int       // how often it was requested without a reply
+	// resumes is the answer that goes on, if that is what is needed.
+	resumes *message
 	// response holds the client's fields for the response; nil if there are none.
 	response map[string]json.RawMessage
 	// eventIDs are those of the client's events that ask for the response.
@@ -120,6 +124,14 @@ func (c *creation) has(n need) bool {
 	return c != nil && slices.ContainsFunc(c.needs, func(o need) bool { return o.id == n.id })
 }
 
+// resumes returns the answer that its response is to go on with, nil if it makes another.
+func (c *creation) resumes() *message {
+	if c == nil || c.unwanted || len(c.needs) != 1 {
+		return nil
+	}
+	return c.needs[0].resumes
+}
+
 func (q *responses) deadline() time.Time {
 	at := until(q.blockedTill, q.replyTill)
 	at = until(at, q.speechTill)
@@ -138,7 +150,9 @@ func (q *responses) began(made *realtime.Response) (wanted bool) {
 	if r != nil && (r.created || r.done) {
 		return false
 	}
-	if r == nil {
+	if m := q.create.resumes(); r == nil && m != nil {
+		r = q.resume(m, id)
+	} else if r == nil {
 		r = q.newResponse(id, made)
 	}
 	r.created = true
@@ -228,7 +242,7 @@ func (q *responses) answerable(n need) bool {
 
 // busy reports whether somebody is speaking, or about to.
 func (q *responses) busy() bool {
-	return q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() ||
+	return q.judging || q.active != "" || q.create != nil || !q.blockedTill.IsZero() || !q.replyTill.IsZero() ||
 		!q.speechTill.IsZero()
 }
 
@@ -262,7 +276,7 @@ func (q *responses) askForAnswer() {
 	}
 	response := make(map[string]json.RawMessage)
 	for _, n := range asked {
-		if n.id == greetingID && len(asked) > 1 {
+		if (n.id == greetingID || n.resumes != nil) && len(asked) > 1 {
 			continue // there is something to answer
 		}
 		maps.Copy(response, n.response)
@@ -309,7 +323,7 @@ func (q *responses) stop() {
 			}, n.eventIDs...)
 		}
 	}
-	q.needs, q.last = nil, nil
+	q.needs, q.last, q.judging = nil, nil, false
 	switch {
 	case q.active != "":
 		q.up.cancel(q.active)
@@ -438,7 +452,7 @@ func (q *responses) tellEmpty(side int, fields map[string]json.RawMessage) {
 // switched moves the needs to another upstream session, which was told everything that needs an answer.
 func (q *responses) switched() {
 	q.active, q.create = "", nil
-	q.last = nil
+	q.last, q.judging = nil, false
 	for _, t := range q.clients {
 		t.typed = ""
 	}

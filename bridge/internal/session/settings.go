@@ -34,6 +34,10 @@ type settings struct {
 	// noReply means that the upstream does not answer utterances by itself; pushToTalk also that it does not say when
 	// they end.
 	noReply, pushToTalk bool
+	// asks means that it would, but leaves that to the bridge, which judges first whether the caller interrupts; padding
+	// is how much of what it calls speech is none.
+	asks    bool
+	padding time.Duration
 	// instructed means that a sideband has set the instructions: the browser's count no more.
 	instructed bool
 }
@@ -207,7 +211,7 @@ func (c *settings) configure() {
 func (c *settings) configureNext(u *upstream) {
 	u.updateID = u.eventID(sentEvent{kind: sentSession})
 	u.settings = c.revision
-	session := c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route))
+	session := c.object(&update{first: true, patch: c.effective}, c.Session.With(u.route), u.can)
 	u.send(realtime.SessionUpdate(u.updateID, session.Encode()))
 }
 
@@ -234,6 +238,7 @@ func (c *settings) takeBack() {
 
 // switched continues with another session. What has changed since it was configured is sent again.
 func (c *settings) switched() {
+	c.takeOver(&c.up.updated)
 	c.described(&c.up.updated)
 	c.up.updated = event{} // it is large
 	if c.up.settings != c.revision {
@@ -259,7 +264,7 @@ func (c *settings) sendUpdate(u *update) {
 		u.by = c.now.Add(updateTimeout)
 	}
 	c.inFlight = u
-	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u, c.Session).Encode()))
+	c.up.send(realtime.SessionUpdate(u.eventID, c.object(u, c.Session, c.up.can).Encode()))
 }
 
 // fit makes a session's first update, which has everything that the client wants, small enough for the upstream. It
@@ -299,7 +304,7 @@ func (c *settings) fit(u *update) int {
 func (c *settings) size(change Patch) int {
 	whole := c.effective
 	whole.add(change)
-	object := c.object(&update{first: true, patch: whole}, c.Session).Encode()
+	object := c.object(&update{first: true, patch: whole}, c.Session, c.up.can).Encode()
 	return len(realtime.SessionUpdate(ownPrefix+"0000000", object))
 }
 
@@ -343,11 +348,7 @@ func (c *settings) described(ev *event) (voice string) {
 	_ = json.Unmarshal(realtime.Member(ev.Session, "audio"), &audio) // what cannot be read is not said
 	turns := audio.Input.Turns
 	c.pushToTalk = string(turns) == "null"
-	var detection struct {
-		CreateResponse *bool `json:"create_response"`
-	}
-	replies := json.Unmarshal(turns, &detection) != nil || detection.CreateResponse == nil || *detection.CreateResponse
-	c.noReply = c.pushToTalk || !replies // it does unless the session says otherwise
+	c.noReply = !replies(turns)
 	var own struct {
 		ID string `json:"id"`
 	}
@@ -441,9 +442,9 @@ func firstOf(ids []string) string {
 	return ids[0]
 }
 
-// object returns the session of the update: the client's part and, in a session's first update, the operator's
-// settings. If it has tools, they are all those of the call.
-func (c *settings) object(u *update, own Defaults) realtime.Settings {
+// object returns the session of the update for an upstream: the client's part and, in a session's first update, the
+// operator's settings. If it has tools, they are all those of the call.
+func (c *settings) object(u *update, own Defaults, can Capabilities) realtime.Settings {
 	s := realtime.Settings{}
 	if u.first {
 		s = own.settings()
@@ -451,6 +452,9 @@ func (c *settings) object(u *update, own Defaults) realtime.Settings {
 	maps.Copy(s, u.patch.set)
 	if u.patch.sets(setTranscription) {
 		s[setTranscription] = own.transcription(u.patch.set[setTranscription])
+	}
+	if turns := s[setTurns]; c.Session.judges(can) && replies(turns) && realtime.Tree(turns) != nil {
+		s[setTurns] = replaced(turns, "create_response", encode(false))
 	}
 	if u.noVoice {
 		delete(s, setVoice)
@@ -460,6 +464,39 @@ func (c *settings) object(u *update, own Defaults) realtime.Settings {
 	}
 	s["type"] = encode("realtime")
 	return s
+}
+
+// takeOver takes that the session leaves answers to the bridge, and shows it to clients as they or the operator want it.
+func (c *settings) takeOver(ev *event) {
+	turns := realtime.Member(ev.Session, "audio", "input", "turn_detection")
+	if turns == nil {
+		return
+	}
+	wanted := c.Session.TurnDetection.Object()
+	if c.effective.sets(setTurns) {
+		wanted = c.effective.set[setTurns]
+	}
+	if u := c.inFlight; u != nil && u.patch.sets(setTurns) {
+		wanted = u.patch.set[setTurns]
+	}
+	c.padding = leftOut(turns)
+	c.asks = c.Session.judges(c.up.can) && !replies(turns) && replies(wanted)
+	session := realtime.Tree(ev.Raw)
+	if !c.asks || session == nil {
+		return
+	}
+	realtime.Put(session, "session.audio.input.turn_detection.create_response", true)
+	if shown, err := readEvent(realtime.Encode(session)); err == nil {
+		*ev = shown
+	}
+}
+
+// instructions are those of the session.
+func (c *settings) instructions() string {
+	if c.effective.sets(setInstructions) {
+		return textOf(c.effective.set[setInstructions])
+	}
+	return c.Session.Instructions
 }
 
 // update is a session.update that the upstream has not answered yet.

@@ -22,6 +22,7 @@ type speech struct {
 	settings   *settings
 	limiter    *limiter
 	recording  *recording
+	judge      *interruption
 	// heldTill is set while the user of push to talk holds the button, and until the upstream has what was said.
 	heldTill time.Time
 	// heldFrom is when that last began.
@@ -61,12 +62,14 @@ func (p *speech) event(ev *event, it *item) {
 			it.from, it.fromMS = p.began(ev), ev.AudioStartMS
 			it.reported = p.now
 		}
+		p.judge.begins(it)
 		p.playback.userSpeaks()
 	case realtime.TypeInputSpeechStopped:
 		q.asked, q.reached = p.stopped(ev), nil
 		p.quiet()
 		if it != nil {
 			it.until = q.asked
+			p.judge.ends(ev, it)
 			p.correct(it, ev)
 		}
 	case realtime.TypeInputCommitted:
@@ -82,6 +85,7 @@ func (p *speech) event(ev *event, it *item) {
 		if m := p.pieceOf(it); m != nil {
 			p.transcribed(m, it, ev.Transcript)
 			p.charge(it, ev)
+			p.judge.ends(ev, it)
 			if q.speechTill.Equal(it.reported.Add(speechTimeout)) { // nobody said that it had stopped
 				p.quiet()
 			}
@@ -140,7 +144,9 @@ func (p *speech) committed(it *item) {
 	q.committed = p.now
 	p.heldTill = time.Time{}
 	q.speechTill = p.now // over, unless the user speaks again
-	if !p.settings.noReply {
+	if p.settings.asks && it != nil && !it.unheeded {
+		q.need(need{id: it.id, acked: true})
+	} else if !p.settings.asks && !p.settings.noReply {
 		q.replyTill = p.now.Add(autoResponseWait)
 	}
 	if m := p.utterance(it); m != nil {

@@ -9,11 +9,10 @@ import (
 	"voicebridge/realtime"
 )
 
-// Members of the metadata of an answer that was not spoken whole, or was resumed after what was no interruption.
+// Members of the metadata of an answer that was not spoken whole.
 const (
 	metaSpoken     = "spoken"
 	metaSpokenText = "spoken_text"
-	metaResumed    = "resumed"
 )
 
 // spoken takes how a response was spoken: [realtime.TypeSpeech].

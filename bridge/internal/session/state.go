@@ -71,7 +71,7 @@ const (
 // publishTurn tells the thread's watchers when an answer is begun and made. The turn is over once it is also heard.
 func (s *State) publishTurn() {
 	q := s.answers
-	busy := s.phase == live && (q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
+	busy := s.phase == live && (q.judging || q.active != "" || q.create != nil || len(q.needs) > 0 || s.tools.running())
 	if s.phase == ended ||
 		!busy && s.playback.playing == "" && !slices.ContainsFunc(q.turn.responses, (*response).awaitsSound) {
 		q.turnOver()

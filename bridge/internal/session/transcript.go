@@ -183,7 +183,7 @@ func (t *transcript) write(m *message) {
 		m.publishAt = time.Time{}
 	}
 	if end := m.meta.AudioEndMS; end != nil {
-		m.meta.HeardText = cmp.Or(m.heard, new(t.heard(m, time.Duration(*end)*time.Millisecond)))
+		m.meta.HeardText = cmp.Or(m.heard, new(t.heard(m, time.Duration(*end)*time.Millisecond-m.heardBefore)))
 	}
 	t.save(persistence.PutMessage{Message: thread.Message{ID: m.id, Role: m.role, Parts: m.parts(), Metadata: m.meta},
 		Place: at, Queued: m.queued,
@@ -197,7 +197,7 @@ func (t *transcript) lasts(m *message) time.Duration {
 	if m.sound > 0 {
 		return m.sound
 	}
-	return t.pace.length(m.text())
+	return t.pace.length(m.spoken())
 }
 
 // packetTime is how long a packet of sound lasts.
@@ -213,7 +213,7 @@ func (t *transcript) heard(m *message, played time.Duration) string {
 	if t.ended(m, played) {
 		return m.text()
 	}
-	return beginning(m.text(), played.Seconds()/t.lasts(m).Seconds())
+	return m.with(beginning(m.spoken(), played.Seconds()/t.lasts(m).Seconds()))
 }
 
 // sounds takes how long a message is spoken.
@@ -366,7 +366,7 @@ func (t *transcript) amend(m *message, ev *event) bool {
 	if m.grows() {
 		return false
 	}
-	isNew := t.up.can.Duplex || ev.ItemID != m.item.id || !m.part(ev.ContentIndex).isWhole()
+	isNew := t.up.can.Duplex || ev.ItemID != m.voice().id || !m.part(ev.ContentIndex).isWhole()
 	if isNew && ev.Delta != "" && m.meta.Source == thread.SourceVoice {
 		m.add(ev.ContentIndex, m.piece(ev))
 		m.changed = true
