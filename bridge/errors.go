@@ -172,6 +172,7 @@ const (
 	EndCallerHangup    = session.EndCallerHangup
 	EndNoSpeech        = session.EndNoSpeech
 	EndAssistant       = session.EndAssistant
+	EndMachine         = session.EndMachine
 	EndBrowserClosed   = session.EndBrowserClosed
 	EndBrowserLost     = session.EndBrowserLost
 	EndNeverConnected  = session.EndNeverConnected

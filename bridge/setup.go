@@ -68,6 +68,8 @@ type Phone struct {
 	// AskAfter is how long nobody speaks until the caller is asked whether they are there, and HangUpAfter until the call
 	// ends; 0: never.
 	AskAfter, HangUpAfter time.Duration
+	// CallID is the call's id if it is one out; Called is then who is not the assistant.
+	CallID string
 }
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
@@ -127,6 +129,9 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	if p := s.start.Phone; p != nil {
 		s.record.Client, s.record.Direction = records.ClientPhone, records.Inbound
 		s.record.Line, s.record.Caller = p.Line, p.Caller
+		if p.CallID != "" {
+			s.record.Direction, s.record.Caller = records.Outbound, p.Called
+		}
 	}
 	if len(s.call.assistant.Extract) > 0 {
 		s.record.Extraction = records.ExtractionWaiting

@@ -52,7 +52,11 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	incoming := newCall(persistence.NewID(), key, c.log)
+	id := persistence.NewID()
+	if start.Phone != nil {
+		id = cmp.Or(start.Phone.CallID, id)
+	}
+	incoming := newCall(id, key, c.log)
 	answer, err := c.connect(ctx, incoming, start, patch)
 	for tries := 1; start.Takeover && errors.Is(err, errCallActive) && tries < maxTakeovers; tries++ {
 		// Another process has just begun a call, which was not there to be ended.
@@ -129,6 +133,7 @@ func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, create
 		if values == nil {
 			values = map[string]string{}
 		}
+		maps.Copy(values, start.Variables)
 		values["caller"], values["called"] = p.Caller, p.Called
 	}
 	if err == nil && (chosen != had || values != nil) {

@@ -51,11 +51,11 @@ func Open(ctx context.Context, url string, opts Options) (*Store, error) {
 	s.Cluster = cluster.New(clusterLink{roomDB{s}},
 		cluster.Config{Instance: opts.Instance, DeadAfter: opts.DeadAfter, Logger: opts.Logger})
 	s.Admission, s.Queued = admission.New(roomDB{s}), queued.New(roomDB{s})
-	s.Records, s.Pictures = records.New(roomDB{s}), pictures.New(roomDB{s})
-	s.Recordings = recordings.New(roomDB{s})
+	s.Pictures, s.Recordings = pictures.New(roomDB{s}), recordings.New(roomDB{s})
 	s.Assistants = assistants.New(roomDB{s}, opts.Assistants)
 	s.Hooks, s.Shares = hooked.New(roomDB{s}), shares.New(roomDB{s})
 	s.Grants = grants.New(roomDB{s})
+	s.Records = records.New(roomDB{s}, s.Hooks.Fresh)
 	s.Extractions = extractions.New(roomDB{s}, s.Hooks.Fresh)
 	opened, shared, err := openEngine(ctx, url, opts)
 	if err != nil {

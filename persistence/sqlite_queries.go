@@ -56,6 +56,10 @@ func (s sqliteQueries) ClaimDeliveries(ctx context.Context, arg pgdb.ClaimDelive
 	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
 }
 
+func (s sqliteQueries) ClaimDial(ctx context.Context, arg pgdb.ClaimDialParams) (int64, error) {
+	return s.q.ClaimDial(ctx, sqlitedb.ClaimDialParams(arg))
+}
+
 func (s sqliteQueries) ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (pgdb.Call, error) {
 	r, err := s.q.ClaimExtraction(ctx, instance, now)
 	return pgdb.Call(r), err
@@ -100,6 +104,10 @@ func (s sqliteQueries) CountAllUnsent(ctx context.Context) (int64, error) {
 
 func (s sqliteQueries) CountAssistants(ctx context.Context, owner string) (int64, error) {
 	return s.q.CountAssistants(ctx, owner)
+}
+
+func (s sqliteQueries) CountDials(ctx context.Context, line string) (int64, error) {
+	return s.q.CountDials(ctx, line)
 }
 
 func (s sqliteQueries) CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error) {
@@ -349,6 +357,10 @@ func (s sqliteQueries) ForgetDeliveries(ctx context.Context, before dbtype.Time,
 	return s.q.ForgetDeliveries(ctx, before, waitingBefore)
 }
 
+func (s sqliteQueries) ForgetDialKey(ctx context.Context, owner string, idempotencyKey *string, before dbtype.Time) error {
+	return s.q.ForgetDialKey(ctx, owner, idempotencyKey, before)
+}
+
 func (s sqliteQueries) ForgetDrafts(ctx context.Context) error {
 	return s.q.ForgetDrafts(ctx)
 }
@@ -396,6 +408,16 @@ func (s sqliteQueries) GetCall(ctx context.Context, iD string, owner string) (pg
 func (s sqliteQueries) GetDelivery(ctx context.Context, hookID string, iD string, owner string) (pgdb.HookDelivery, error) {
 	r, err := s.q.GetDelivery(ctx, hookID, iD, owner)
 	return pgdb.HookDelivery(r), err
+}
+
+func (s sqliteQueries) GetDial(ctx context.Context, iD string, owner string) (pgdb.Dial, error) {
+	r, err := s.q.GetDial(ctx, iD, owner)
+	return pgdb.Dial(r), err
+}
+
+func (s sqliteQueries) GetDialByKey(ctx context.Context, owner string, idempotencyKey *string) (pgdb.Dial, error) {
+	r, err := s.q.GetDialByKey(ctx, owner, idempotencyKey)
+	return pgdb.Dial(r), err
 }
 
 func (s sqliteQueries) GetHook(ctx context.Context, iD string, owner string) (pgdb.Hook, error) {
@@ -506,6 +528,10 @@ func (s sqliteQueries) InsertAssistant(ctx context.Context, arg pgdb.InsertAssis
 	return s.q.InsertAssistant(ctx, sqlitedb.InsertAssistantParams(arg))
 }
 
+func (s sqliteQueries) InsertDial(ctx context.Context, arg pgdb.InsertDialParams) (int64, error) {
+	return s.q.InsertDial(ctx, sqlitedb.InsertDialParams(arg))
+}
+
 func (s sqliteQueries) InsertHook(ctx context.Context, arg pgdb.InsertHookParams) error {
 	return s.q.InsertHook(ctx, sqlitedb.InsertHookParams(arg))
 }
@@ -601,6 +627,11 @@ func (s sqliteQueries) ListChanges(ctx context.Context, arg pgdb.ListChangesPara
 func (s sqliteQueries) ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]pgdb.HookDelivery, error) {
 	r, err := s.q.ListDeliveries(ctx, hookID, owner, maxRows)
 	return database.Rows(r, err, func(r sqlitedb.HookDelivery) pgdb.HookDelivery { return pgdb.HookDelivery(r) })
+}
+
+func (s sqliteQueries) ListDialsDue(ctx context.Context, now *dbtype.Time, maxRows int64) ([]pgdb.Dial, error) {
+	r, err := s.q.ListDialsDue(ctx, now, maxRows)
+	return database.Rows(r, err, func(r sqlitedb.Dial) pgdb.Dial { return pgdb.Dial(r) })
 }
 
 func (s sqliteQueries) ListDrafts(ctx context.Context, messageID string) ([]pgdb.Draft, error) {
@@ -839,6 +870,10 @@ func (s sqliteQueries) SaveApproval(ctx context.Context, arg pgdb.SaveApprovalPa
 
 func (s sqliteQueries) SaveCall(ctx context.Context, arg pgdb.SaveCallParams) (int64, error) {
 	return s.q.SaveCall(ctx, sqlitedb.SaveCallParams(arg))
+}
+
+func (s sqliteQueries) SaveDial(ctx context.Context, arg pgdb.SaveDialParams) error {
+	return s.q.SaveDial(ctx, sqlitedb.SaveDialParams(arg))
 }
 
 func (s sqliteQueries) SaveDraft(ctx context.Context, arg pgdb.SaveDraftParams) (int64, error) {

@@ -178,9 +178,69 @@ func TestNotice(t *testing.T) {
 		"Plivo's end":        {plivo{}, "CallUUID=u-1&CallStatus=completed&Event=Hangup", "{false true false u-1  } <nil>"},
 	} {
 		n, err := c.carrier.Notice(request(t, "POST", "https://a.example/x", c.body))
-		got := fmt.Sprint(n, " ", err)
+		got := fmt.Sprintf("{%t %t %t %s %s %s} %v", n.Ringing, n.Ended, n.Once, n.Call, n.From, n.To, err)
 		if errors.Is(err, ErrRefused) {
 			got = "refused"
+		}
+		testkit.Equal(t, got, c.want, "%s", name)
+		if n.ID != "" {
+			t.Errorf("%s: of our call %q", name, n.ID)
+		}
+	}
+}
+
+// TestNoticeOut has what is told of calls out: which of ours, what has happened, and why it has ended.
+func TestNoticeOut(t *testing.T) {
+	t.Parallel()
+	telnyxEvent := func(event, more string) string {
+		return `{"data":{"event_type":"` + event + `","payload":{"call_control_id":"v3:x","direction":"outgoing","client_state":"b3Vycw=="` + more + `}}}`
+	}
+	for name, c := range map[string]struct {
+		carrier Carrier
+		body    string
+		want    string
+	}{
+		"Twilio takes it":     {twilio{}, "CallSid=CA1&CallStatus=initiated&Direction=outbound-api", "CA1"},
+		"Twilio rings":        {twilio{}, "CallSid=CA1&CallStatus=ringing&Direction=outbound-api", "CA1 rings"},
+		"Twilio answered":     {twilio{}, "CallSid=CA1&CallStatus=in-progress&Direction=outbound-api", "CA1 answered"},
+		"Twilio's person":     {twilio{}, "CallSid=CA1&CallStatus=in-progress&AnsweredBy=human", "CA1 answered person"},
+		"Twilio's machine":    {twilio{}, "CallSid=CA1&AnsweredBy=machine_start", "CA1 machine"},
+		"Twilio's fax":        {twilio{}, "CallSid=CA1&CallStatus=in-progress&AnsweredBy=fax", "CA1 answered machine"},
+		"Twilio's tone":       {twilio{}, "CallSid=CA1&CallStatus=in-progress&AnsweredBy=machine_end_beep", "CA1 answered tone"},
+		"Twilio busy":         {twilio{}, "CallSid=CA1&CallStatus=busy", "CA1 ended:busy"},
+		"Twilio no answer":    {twilio{}, "CallSid=CA1&CallStatus=no-answer", "CA1 ended:no_answer"},
+		"Twilio's end":        {twilio{}, "CallSid=CA1&CallStatus=completed", "CA1 ended:failed"},
+		"Telnyx takes it":     {telnyx{}, telnyxEvent("call.initiated", ""), "v3:x rings"},
+		"Telnyx answered":     {telnyx{}, telnyxEvent("call.answered", ""), "v3:x answered once"},
+		"Telnyx' person":      {telnyx{}, telnyxEvent("call.machine.detection.ended", `,"result":"not_sure"`), "v3:x person once"},
+		"Telnyx' machine":     {telnyx{}, telnyxEvent("call.machine.detection.ended", `,"result":"machine"`), "v3:x machine"},
+		"Telnyx' tone":        {telnyx{}, telnyxEvent("call.machine.greeting.ended", `,"result":"beep_detected"`), "v3:x tone once"},
+		"Telnyx busy":         {telnyx{}, telnyxEvent("call.hangup", `,"hangup_cause":"user_busy"`), "v3:x ended:busy"},
+		"Telnyx no answer":    {telnyx{}, telnyxEvent("call.hangup", `,"hangup_cause":"timeout"`), "v3:x ended:no_answer"},
+		"Telnyx rejected":     {telnyx{}, telnyxEvent("call.hangup", `,"hangup_cause":"call_rejected"`), "v3:x ended:failed"},
+		"Plivo rings":         {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=ringing&Direction=outbound", "u1 of r1 rings person"},
+		"Plivo answered":      {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=in-progress&Direction=outbound", "u1 of r1 answered person"},
+		"Plivo's machine":     {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=in-progress&Event=MachineDetection&Machine=true", "u1 of r1 machine"},
+		"Plivo's tone":        {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=in-progress&Machine=true", "u1 of r1 answered tone"},
+		"Plivo busy":          {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=busy&Event=Hangup", "u1 of r1 ended:busy person"},
+		"Plivo, no one there": {plivo{}, "CallUUID=u1&RequestUUID=r1&CallStatus=timeout&Event=Hangup", "u1 of r1 ended:no_answer person"},
+	} {
+		n, err := c.carrier.Notice(request(t, "POST", "https://a.example/x?call=ours", c.body))
+		must(t, err)
+		got := n.Call
+		if n.Asked != "" {
+			got += " of " + n.Asked
+		}
+		for _, w := range []struct {
+			is   bool
+			word string
+		}{
+			{n.Ended, "ended:" + n.Reason}, {n.Rings, "rings"}, {n.Answered, "answered"}, {n.Machine, "machine"}, {n.Tone, "tone"}, {n.Person, "person"},
+			{n.Once && c.carrier == telnyx{} && !n.Ended && !n.Rings && !n.Machine, "once"}, {n.Ringing, "RINGING"}, {n.ID != "ours", "OF ANOTHER"},
+		} {
+			if w.is {
+				got += " " + w.word
+			}
 		}
 		testkit.Equal(t, got, c.want, "%s", name)
 	}
@@ -289,7 +349,7 @@ func TestREST(t *testing.T) {
 		{func(c Carrier) error { return c.HangUp(t.Context(), l, "CA1") }, "plivo", "DELETE /v1/Account/AC1/Call/CA1/ Basic  "},
 		{func(c Carrier) error { return c.HangUp(t.Context(), l, "v3:a/b") }, "telnyx", `POST /v2/calls/v3:a%2Fb/actions/hangup Bearer {"command_id":"hangup v3:a/b"}`},
 		{func(c Carrier) error { _, err := c.Refuse(t.Context(), l, "v3"); return err }, "telnyx", `POST /v2/calls/v3/actions/reject Bearer {"cause":"USER_BUSY","command_id":"reject v3"}`},
-		{func(c Carrier) error { _, err := c.Connect(t.Context(), l, "v3", "wss://a"); return err }, "telnyx", `POST /v2/calls/v3/actions/answer Bearer ` +
+		{func(c Carrier) error { _, err := c.Connect(t.Context(), l, Notice{Call: "v3"}, "wss://a"); return err }, "telnyx", `POST /v2/calls/v3/actions/answer Bearer ` +
 			`{"command_id":"answer v3","send_silence_when_idle":true,"stream_bidirectional_codec":"PCMU","stream_bidirectional_mode":"rtp","stream_bidirectional_target_legs":"self","stream_track":"inbound_track","stream_url":"wss://a"}`},
 	} {
 		for _, status = range []int{200, 404, 422} {

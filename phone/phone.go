@@ -7,12 +7,14 @@
 package phone
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -38,6 +40,17 @@ type Settings struct {
 	AskAfter time.Duration `yaml:"ask_after_seconds" default:"10" min:"0" max:"3600"`
 	// A call ends once nobody but that question has spoken for so long; 0: never.
 	HangUpAfter time.Duration `yaml:"hang_up_after_seconds" default:"30" min:"0" max:"3600"`
+	// What the numbers that may be called begin with, such as +49; without any, none may be called.
+	DialPrefixes []string `yaml:"dial_prefixes" format:"prefix"`
+	// What to do if the carrier hears that a machine has answered a call out: hangup, message (to speak after its tone),
+	// or off, not to listen for it.
+	Machine string `yaml:"machine" default:"off" enum:"hangup,message,off"`
+}
+
+// Dials reports whether a number may be called.
+func (s *Settings) Dials(number string) bool {
+	return number != "" && Number(number) == number &&
+		slices.ContainsFunc(s.DialPrefixes, func(prefix string) bool { return strings.HasPrefix(number, prefix) })
 }
 
 // Line is a telephone number, and who answers it.
@@ -73,10 +86,16 @@ type Carrier interface {
 	Verify(l *Line, r *Request, now time.Time) error
 	// Notice reads a signed request.
 	Notice(r *Request) (Notice, error)
-	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both
-	// return what to answer to the notice of the call.
-	Connect(ctx context.Context, l *Line, call, address string) (Reply, error)
+	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both return
+	// what to answer to the notice of the call.
+	Connect(ctx context.Context, l *Line, n Notice, address string) (Reply, error)
 	Refuse(ctx context.Context, l *Line, call string) (Reply, error)
+	// Dial has the carrier call a number, and returns its id of the call. The error is errAgain if it has not taken the
+	// call, errRefused if it never will.
+	Dial(ctx context.Context, l *Line, d Dial) (call string, err error)
+	// Find returns the id of a call that the carrier may have taken, empty if there is none; sure reports whether there
+	// was none either.
+	Find(ctx context.Context, l *Line, d Dial) (call string, sure bool, err error)
 	// HangUp ends a call, also one that has ended.
 	HangUp(ctx context.Context, l *Line, call string) error
 	// Read reads a message of a stream; one that says nothing has no kind. Write writes one.
@@ -113,6 +132,15 @@ type Notice struct {
 	Ringing, Ended, Once bool
 	// Call is the carrier's id; From and To are numbers as the carrier writes them.
 	Call, From, To string
+
+	// ID is our id of a call out, which is none of the above. Asked is what Dial has returned, if that is not Call.
+	ID, Asked string
+	// Rings means that the number is being called, Answered that somebody has answered.
+	Rings, Answered bool
+	// What the carrier hears: a machine, at its beginning, its tone, after which it records, or neither.
+	Machine, Tone, Person bool
+	// Reason is why a call out has ended that nobody has answered: busy, no_answer or failed.
+	Reason string
 }
 
 // Reply is what a webhook is answered with.
@@ -126,6 +154,11 @@ func (r *Request) notice(idName string) (Notice, error) {
 	n := Notice{Call: r.Get(idName), From: r.Get("From"), To: r.Get("To")}
 	n.Ended = r.Get("Event") == "Hangup" || slices.Contains(over, r.Get("CallStatus"))
 	n.Ringing = !n.Ended && !strings.HasPrefix(r.Get("Direction"), "outbound")
+	if n.ID = r.URL.Query().Get("call"); n.ID != "" {
+		status := r.Get("CallStatus")
+		n.Ringing, n.Rings, n.Answered = false, status == "ringing", status == "in-progress"
+		n.Reason = cmp.Or(reasons[status], "failed")
+	}
 	return n.checked()
 }
 
@@ -305,13 +338,62 @@ func (d dialect) write(stream string, m Message) string {
 	return strings.NewReplacer("STREAM", stream, "VALUE", value).Replace(form)
 }
 
+// errAgain means that a carrier has not taken a request, errRefused that it never will.
+var (
+	errAgain   = errors.New("not taken")
+	errRefused = errors.New("refused")
+)
+
+// reasons are why calls out have ended, by what carriers call it; all else is failed.
+var reasons = map[string]string{
+	"busy": "busy", "user_busy": "busy", "no-answer": "no_answer", "timeout": "no_answer", "no_answer": "no_answer",
+	"canceled": "no_answer", "cancel": "no_answer", "originator_cancel": "no_answer",
+}
+
 // gone are the answers about what has ended: Telnyx has the second.
 var gone = []int{http.StatusNotFound, http.StatusUnprocessableEntity}
 
-var client = &http.Client{Timeout: 10 * time.Second}
+var client = &http.Client{Timeout: askTimeout}
 
-// ask makes a request of a carrier's API. What is gone already is no error.
-func ask(ctx context.Context, method, address, contentType, body string, sign func(*http.Request)) error {
+// askTimeout limits a request of a carrier's API.
+const askTimeout = 10 * time.Second
+
+// act has a carrier do something with a call. What is gone already is no error.
+func act(ctx context.Context, method, address, contentType, body string, sign func(*http.Request)) error {
+	err := ask(ctx, method, address, contentType, body, sign, nil)
+	if s, ok := errors.AsType[statusError](err); ok && slices.Contains(gone, s.code) {
+		return nil
+	}
+	return err
+}
+
+// statusError is an answer of a carrier's API that is none of success.
+type statusError struct {
+	code int
+	text string
+}
+
+// Error returns the status, and the beginning of the answer.
+func (e statusError) Error() string { return fmt.Sprintf("%d: %s", e.code, e.text) }
+
+// Is tells what the carrier has taken: with other statuses that is not known.
+func (e statusError) Is(target error) bool {
+	switch {
+	case e.code == http.StatusTooManyRequests:
+		return target == errAgain
+	case e.code >= 400 && e.code < 500 && e.code != http.StatusRequestTimeout:
+		return target == errRefused
+	}
+	return false
+}
+
+// maxAnswer limits an answer of a carrier's API, in bytes.
+const maxAnswer = 1 << 20
+
+// ask makes a request of a carrier's API, and reads its JSON into answer, if that is not nil.
+func ask(
+	ctx context.Context, method, address, contentType, body string, sign func(*http.Request), answer any,
+) error {
 	r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("ask carrier: %w", err)
@@ -319,13 +401,22 @@ func ask(ctx context.Context, method, address, contentType, body string, sign fu
 	r.Header.Set("Content-Type", contentType)
 	sign(r)
 	res, err := client.Do(r)
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return fmt.Errorf("ask carrier: %w: %w", errAgain, err)
+	}
 	if err != nil {
 		return fmt.Errorf("ask carrier: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode < 300 || slices.Contains(gone, res.StatusCode) {
+	if res.StatusCode >= 300 {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		return fmt.Errorf("ask carrier: %w", statusError{res.StatusCode, strings.ToValidUTF8(string(text), "")})
+	}
+	if answer == nil {
 		return nil
 	}
-	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-	return fmt.Errorf("ask carrier: %s: %s", res.Status, strings.ToValidUTF8(string(text), ""))
+	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(answer); err != nil {
+		return fmt.Errorf("read answer of carrier: %w", err)
+	}
+	return nil
 }

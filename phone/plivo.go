@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/url"
@@ -66,9 +67,20 @@ func joined(values url.Values, is, and string) string {
 	return strings.Join(out, and)
 }
 
-func (plivo) Notice(r *Request) (Notice, error) { return r.notice("CallUUID") }
+func (plivo) Notice(r *Request) (Notice, error) {
+	n, err := r.notice("CallUUID")
+	if n.ID == "" {
+		return n, err
+	}
+	heard := r.Get("Machine") == "true"
+	n.Asked, n.Tone, n.Person = r.Get("RequestUUID"), heard, !heard // it does not listen for the tone
+	if r.Get("Event") == "MachineDetection" {
+		n.Answered, n.Machine, n.Tone, n.Person = false, heard, false, false
+	}
+	return n, err
+}
 
-func (plivo) Connect(_ context.Context, _ *Line, _, address string) (Reply, error) {
+func (plivo) Connect(_ context.Context, _ *Line, _ Notice, address string) (Reply, error) {
 	return xml(`<Stream bidirectional="true" keepCallAlive="true" contentType="audio/x-mulaw;rate=8000">` +
 		address + `</Stream>`), nil
 }
@@ -77,11 +89,40 @@ func (plivo) Refuse(context.Context, *Line, string) (Reply, error) {
 	return xml(`<Hangup reason="busy"/>`), nil
 }
 
+func (plivo) Dial(ctx context.Context, l *Line, d Dial) (string, error) {
+	status := d.Webhook + "/status?call=" + d.ID
+	fields := map[string]string{
+		"from": l.Number[1:], "to": d.To[1:], "answer_url": d.Webhook + "?call=" + d.ID, "ring_url": status,
+		"hangup_url": status, "hangup_on_ring": d.rings(),
+	}
+	if d.Machine != IgnoreMachine {
+		fields["machine_detection"] = "true"
+	}
+	if d.Machine == HangUpMachine {
+		fields["machine_detection_url"] = status
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		ID string `json:"request_uuid"`
+	}
+	err = ask(ctx, http.MethodPost, l.plivo(""), "application/json", string(body), l.basic, &made)
+	return made.ID, err
+}
+
+// Find finds nothing: Plivo lists calls without what they were asked with, those that go on without their numbers.
+func (plivo) Find(context.Context, *Line, Dial) (string, bool, error) { return "", false, nil }
+
+// plivo returns an address below the calls of the line's account.
+func (l *Line) plivo(path string) string {
+	return cmp.Or(l.APIURL, "https://api.plivo.com") + "/v1/Account/" + l.Account + "/Call/" + path
+}
+
 func (plivo) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
 		return nil // what closes the stream hangs up
 	}
-	address := cmp.Or(l.APIURL, "https://api.plivo.com") + "/v1/Account/" + l.Account + "/Call/" + call + "/"
-	return ask(ctx, http.MethodDelete, address, "application/json", "",
-		func(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) })
+	return act(ctx, http.MethodDelete, l.plivo(call+"/"), "application/json", "", l.basic)
 }

@@ -54,6 +54,9 @@ func (telnyx) Notice(r *Request) (n Notice, err error) {
 				Call      string `json:"call_control_id"`
 				From, To  string
 				Direction string
+				State     []byte `json:"client_state"`
+				Cause     string `json:"hangup_cause"`
+				Result    string
 			}
 		}
 	}
@@ -61,10 +64,26 @@ func (telnyx) Notice(r *Request) (n Notice, err error) {
 		return n, fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	p := event.Data.Payload
-	return Notice{
+	n = Notice{
 		Call: p.Call, From: p.From, To: p.To, Ended: event.Data.EventType == "call.hangup",
 		Ringing: event.Data.EventType == "call.initiated" && p.Direction == "incoming", Once: true,
-	}.checked()
+	}
+	if p.Direction != "incoming" && len(p.State) > 0 { // it is ours: what was dialled has a state
+		n.ID, n.Reason = string(p.State), cmp.Or(reasons[p.Cause], "failed")
+		switch event.Data.EventType {
+		case "call.initiated":
+			n.Rings = true
+		case "call.answered":
+			n.Answered = true
+		case "call.machine.detection.ended":
+			n.Machine = p.Result == "machine" || p.Result == "fax_detected"
+			n.Person = !n.Machine
+		case "call.machine.greeting.ended":
+			n.Tone = true
+		}
+		n.Once = n.Answered || n.Person || n.Tone
+	}
+	return n.checked()
 }
 
 // act has Telnyx do something with a call, once.
@@ -74,13 +93,67 @@ func (telnyx) act(ctx context.Context, l *Line, call, action string, fields map[
 	if err != nil {
 		return Reply{}, err
 	}
-	address := cmp.Or(l.APIURL, "https://api.telnyx.com") + "/v2/calls/" + url.PathEscape(call) + "/actions/" + action
-	return Reply{"application/json", "{}"}, ask(ctx, http.MethodPost, address, "application/json", string(body),
-		func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+l.Secret.Reveal()) })
+	address := l.telnyx("/calls/" + url.PathEscape(call) + "/actions/" + action)
+	return Reply{"application/json", "{}"}, act(ctx, http.MethodPost, address, "application/json", string(body), l.bearer)
 }
 
-func (t telnyx) Connect(ctx context.Context, l *Line, call, address string) (Reply, error) {
-	return t.act(ctx, l, call, "answer", map[string]any{
+// telnyx returns an address of the API.
+func (l *Line) telnyx(path string) string {
+	return cmp.Or(l.APIURL, "https://api.telnyx.com") + "/v2" + path
+}
+
+// bearer signs a request.
+func (l *Line) bearer(r *http.Request) { r.Header.Set("Authorization", "Bearer "+l.Secret.Reveal()) }
+
+func (telnyx) Dial(ctx context.Context, l *Line, d Dial) (string, error) {
+	seconds, _ := strconv.Atoi(d.rings())
+	fields := map[string]any{
+		"connection_id": l.Account, "from": l.Number, "to": d.To, "webhook_url": d.Webhook, "timeout_secs": seconds,
+		"client_state": []byte(d.ID), "command_id": "dial " + d.ID,
+	}
+	switch d.Machine {
+	case HangUpMachine:
+		fields["answering_machine_detection"] = "detect"
+	case SpeakToMachine:
+		fields["answering_machine_detection"] = "greeting_end"
+	}
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return "", err
+	}
+	var made struct {
+		Data struct {
+			Call string `json:"call_control_id"`
+		}
+	}
+	err = ask(ctx, http.MethodPost, l.telnyx("/calls"), "application/json", string(body), l.bearer, &made)
+	return made.Data.Call, err
+}
+
+// Find finds the call among those that go on; Telnyx does not list others.
+func (telnyx) Find(ctx context.Context, l *Line, d Dial) (string, bool, error) {
+	var list struct {
+		Data []struct {
+			Call  string `json:"call_control_id"`
+			State []byte `json:"client_state"`
+		}
+	}
+	address := l.telnyx("/connections/" + l.Account + "/active_calls?page[size]=250")
+	err := ask(ctx, http.MethodGet, address, "application/json", "", l.bearer, &list)
+	for _, c := range list.Data {
+		if string(c.State) == d.ID && id.MatchString(c.Call) {
+			return c.Call, true, nil
+		}
+	}
+	return "", false, err
+}
+
+func (t telnyx) Connect(ctx context.Context, l *Line, n Notice, address string) (Reply, error) {
+	action := "answer"
+	if n.ID != "" {
+		action = "streaming_start"
+	}
+	return t.act(ctx, l, n.Call, action, map[string]any{
 		"stream_url": address, "stream_track": "inbound_track", "stream_bidirectional_mode": "rtp",
 		"stream_bidirectional_codec": "PCMU", "stream_bidirectional_target_legs": "self",
 		"send_silence_when_idle": true,

@@ -59,9 +59,15 @@ func addresses(u *url.URL) []string {
 	return []string{u.String(), other.String()}
 }
 
-func (twilio) Notice(r *Request) (Notice, error) { return r.notice("CallSid") }
+func (twilio) Notice(r *Request) (Notice, error) {
+	n, err := r.notice("CallSid")
+	by := r.Get("AnsweredBy")
+	n.Tone = strings.HasPrefix(by, "machine_end")
+	n.Machine, n.Person = by == "machine_start" || by == "fax", by == "human" || by == "unknown"
+	return n, err
+}
 
-func (twilio) Connect(_ context.Context, _ *Line, _, address string) (Reply, error) {
+func (twilio) Connect(_ context.Context, _ *Line, _ Notice, address string) (Reply, error) {
 	return xml(`<Connect><Stream url="` + address + `"/></Connect>`), nil
 }
 
@@ -69,11 +75,59 @@ func (twilio) Refuse(context.Context, *Line, string) (Reply, error) {
 	return xml(`<Reject reason="busy"/>`), nil
 }
 
+func (twilio) Dial(ctx context.Context, l *Line, d Dial) (string, error) {
+	status := d.Webhook + "/status?call=" + d.ID
+	form := url.Values{
+		"To": {d.To}, "From": {l.Number}, "Url": {d.Webhook + "?call=" + d.ID}, "Timeout": {d.rings()},
+		"StatusCallback": {status}, "StatusCallbackEvent": {"initiated", "ringing", "answered", "completed"},
+	}
+	switch d.Machine {
+	case HangUpMachine: // a person is not to wait until it is known what answers
+		form["MachineDetection"], form["AsyncAmd"] = []string{"Enable"}, []string{"true"}
+		form["AsyncAmdStatusCallback"] = []string{status}
+	case SpeakToMachine:
+		form["MachineDetection"] = []string{"DetectMessageEnd"}
+	}
+	var made struct{ Sid string }
+	err := ask(ctx, http.MethodPost, l.twilio(".json"), formType, form.Encode(), l.basic, &made)
+	return made.Sid, err
+}
+
+// Find finds the call by its numbers, since Twilio does not tell its addresses: a line calls a number once at a time.
+func (twilio) Find(ctx context.Context, l *Line, d Dial) (string, bool, error) {
+	var list struct {
+		Calls []struct {
+			Sid, Direction string
+			Created        string `json:"date_created"`
+		}
+	}
+	query := url.Values{"To": {d.To}, "From": {l.Number}, "PageSize": {"20"}}
+	if err := ask(ctx, http.MethodGet, l.twilio(".json?"+query.Encode()), formType, "", l.basic, &list); err != nil {
+		return "", false, err
+	}
+	for _, c := range list.Calls {
+		created, err := time.Parse(time.RFC1123Z, c.Created)
+		if err == nil && !created.Before(d.AskedAt.Add(-clockSkew)) && strings.HasPrefix(c.Direction, "outbound") &&
+			id.MatchString(c.Sid) {
+			return c.Sid, true, nil
+		}
+	}
+	return "", true, nil
+}
+
+// twilio returns an address below the calls of the line's account.
+func (l *Line) twilio(path string) string {
+	return cmp.Or(l.APIURL, "https://api.twilio.com") + "/2010-04-01/Accounts/" + l.Account + "/Calls" + path
+}
+
+// basic signs a request.
+func (l *Line) basic(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) }
+
+const formType = "application/x-www-form-urlencoded"
+
 func (twilio) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
 		return nil // what closes the stream hangs up
 	}
-	address := cmp.Or(l.APIURL, "https://api.twilio.com") + "/2010-04-01/Accounts/" + l.Account + "/Calls/" + call
-	return ask(ctx, http.MethodPost, address+".json", "application/x-www-form-urlencoded", "Status=completed",
-		func(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) })
+	return act(ctx, http.MethodPost, l.twilio("/"+call+".json"), formType, "Status=completed", l.basic)
 }

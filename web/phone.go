@@ -20,9 +20,8 @@ import (
 	"voicebridge/bridge"
 	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
+	"voicebridge/persistence/records"
 	"voicebridge/phone"
-	"voicebridge/realtime/wsserver"
-	"voicebridge/thread"
 	"voicebridge/web/access"
 	"voicebridge/web/input"
 	"voicebridge/web/problem"
@@ -35,17 +34,12 @@ const (
 	rememberCalls         = 366 * 24 * time.Hour
 	maxRemembered         = 10_000
 	maxNotice             = 64 << 10
-	// hangUpTimeout limits what a carrier is asked after a call.
-	hangUpTimeout = 15 * time.Second
 )
 
 var (
 	errNoLine    = problem.NotFound("line_not_found", "There is no such telephone line.")
 	errNotSigned = problem.Forbidden("forbidden", "This request is not taken.")
 )
-
-// phones serves the webhooks of telephone numbers, and the streams of their calls.
-type phones struct{ *api }
 
 func (h phones) routes(r router) {
 	r.POST("/phone/:carrier/:line", h.ring)
@@ -95,9 +89,12 @@ func (h phones) signed(c echo.Context) (_ phone.Carrier, _ *phone.Line, n phone.
 
 // status takes what a carrier tells later of a call.
 func (h phones) status(c echo.Context) error {
-	_, line, n, err := h.signed(c)
+	carrier, line, n, err := h.signed(c)
 	if err != nil {
 		return err
+	}
+	if n.ID != "" {
+		return h.follow(c, carrier, line, n, false)
 	}
 	return h.noted(c, line, n)
 }
@@ -123,11 +120,21 @@ func (h phones) ring(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if !n.Ringing {
+	switch {
+	case n.ID != "":
+		return h.follow(c, carrier, line, n, true)
+	case !n.Ringing:
 		return h.noted(c, line, n)
 	}
+	call := ringing{Call: n.Call, Caller: phone.Number(n.From), Called: cmp.Or(phone.Number(n.To), line.Number)}
+	return h.connect(c, carrier, line, n, call)
+}
+
+// connect has the carrier open a stream for a call.
+func (h phones) connect(
+	c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice, call ringing,
+) error {
 	ctx := c.Request().Context()
-	call := ringing{n.Call, phone.Number(n.From), cmp.Or(phone.Number(n.To), line.Number)}
 	token := streamToken(line, n.Call)
 	id := tokenID(line, token)
 	if err := h.remember(ctx, line, call, id, n.Once); err != nil {
@@ -137,9 +144,11 @@ func (h phones) ring(c echo.Context) error {
 		return err
 	}
 	var reply phone.Reply
-	if room, err := h.room(ctx, line, call, id); err != nil {
+	room, err := h.room(ctx, line, call, id)
+	if err != nil {
 		return err
-	} else if !room {
+	}
+	if !room && call.Out == "" { // that of a call out was counted before it was dialled
 		h.Logger.Warn("telephone line is busy", "line", line.Name)
 		reply, err = carrier.Refuse(ctx, line, n.Call)
 		if err != nil {
@@ -148,11 +157,57 @@ func (h phones) ring(c echo.Context) error {
 		return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 	}
 	base := strings.Replace(strings.TrimSuffix(h.Phone.PublicURL, "/"), "http", "ws", 1)
-	reply, err = carrier.Connect(ctx, line, n.Call, base+"/phone/"+line.Carrier+"/"+line.Name+"/"+token)
+	reply, err = carrier.Connect(ctx, line, n, base+"/phone/"+line.Carrier+"/"+line.Name+"/"+token)
 	if err != nil {
 		return err
 	}
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
+}
+
+// follow takes what a carrier says of a call out, for which it is to open a stream where its answer may ask for one.
+func (h phones) follow(
+	c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice, mayConnect bool,
+) error {
+	ctx := c.Request().Context()
+	d, err := h.Store.Records.Dial(ctx, line.Owner, n.ID)
+	if err == nil && d.Line != line.Name {
+		err = persistence.ErrNotFound
+	}
+	var same bool
+	if err == nil {
+		d, err = h.Store.Records.ChangeDial(ctx, d.Key, d.ID, func(d *records.Dial, now time.Time) (changed bool) {
+			same, changed = phone.Follow(d, n, now)
+			return changed
+		})
+	}
+	if errors.Is(err, persistence.ErrNotFound) {
+		h.events.refused(c, "carrier tells of an unknown call", err)
+		return errNotSigned
+	}
+	if err != nil {
+		return err
+	}
+	connects := n.Answered
+	if h.Phone.Machine == phone.SpeakToMachine {
+		connects = n.Tone || n.Person
+	}
+	switch {
+	case n.Ended && same:
+		return h.noted(c, line, n)
+	case n.Ended:
+	case !same, d.State == records.DialEnded: // there is one call, and it is over when that was said
+		h.hangUp(ctx, carrier, line, n.Call)
+	case n.Machine && h.Phone.Machine == phone.HangUpMachine:
+		h.endDial(ctx, d, records.DialMachine)
+		err := h.Calls.End(ctx, line.Owner, d.ID, bridge.EndMachine)
+		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
+			return err
+		}
+		h.hangUp(ctx, carrier, line, n.Call)
+	case mayConnect && connects:
+		return h.connect(c, carrier, line, n, ringing{n.Call, d.Number, line.Number, d.ID})
+	}
+	return c.NoContent(http.StatusOK)
 }
 
 // remember saves the token of a call. The error is errNotSigned for a call that is known, unless it may still begin and
@@ -250,90 +305,4 @@ func (h phones) stream(c echo.Context) error {
 		h.talk(context.WithoutCancel(ctx), line, call, id, start, conn)
 	}
 	return nil
-}
-
-// talk runs a call from the start of its stream.
-func (h phones) talk(
-	ctx context.Context, line *phone.Line, call ringing, id string, start phone.Message, conn *websocket.Conn,
-) {
-	carrier := phone.Carriers[line.Carrier]
-	defer h.lines.leave(id)
-	client, started, err := h.begin(ctx, line, call, start)
-	if err != nil {
-		h.Metrics.refused(err)
-		h.Logger.Error("telephone call not begun", "line", line.Name, "error", err)
-		_ = conn.Close(websocket.StatusInternalError, "")
-		h.hangUp(ctx, carrier, line, call.Call)
-		return
-	}
-	h.Metrics.callsStarted.Inc()
-	log := h.Logger.With("call_id", started.CallID, "thread_id", started.ThreadID, "line", line.Name)
-	gone := func() {
-		err := h.Calls.End(ctx, line.Owner, started.CallID, bridge.EndCallerHangup)
-		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-			log.Warn("telephone call not ended", "error", err)
-		}
-	}
-	stream := phone.NewStream(phone.Config{
-		Carrier: carrier, Start: start, Gone: gone, Grace: h.Phone.Grace, Log: log,
-		Keys: func(keys string) {
-			m := thread.Message{Parts: []thread.Part{thread.TextPart("DTMF: " + keys)}}
-			m.Metadata.Source = thread.SourceKeys
-			if _, err := h.Calls.Say(ctx, thread.Key{Owner: line.Owner, Thread: started.ThreadID}, m, ""); err != nil {
-				log.Warn("keys not told", "error", err)
-			}
-		},
-	})
-	h.lines.join(id, &phoneCall{line: line.Name, caller: call.Caller, stream: stream, gone: gone})
-	client.Stops(stream.Stop)
-	stream.Run(conn, func() { client.ServeSocket(stream) })
-	if !stream.Over() {
-		h.hangUp(ctx, carrier, line, call.Call)
-	}
-}
-
-func (h phones) hangUp(ctx context.Context, carrier phone.Carrier, line *phone.Line, call string) {
-	ctx, cancel := context.WithTimeout(ctx, hangUpTimeout)
-	defer cancel()
-	if err := carrier.HangUp(ctx, line, call); err != nil {
-		h.Logger.Warn("telephone call not hung up", "line", line.Name, "error", err)
-	}
-}
-
-// begin begins a call on the thread of the caller, or on a new one.
-func (h phones) begin(
-	ctx context.Context, line *phone.Line, call ringing, start phone.Message,
-) (client *wsserver.Conn, started bridge.Started, err error) {
-	s := bridge.Start{
-		Owner: line.Owner, Phone: &bridge.Phone{
-			Line: line.Name, Caller: call.Caller, Called: call.Called, AskAfter: h.Phone.AskAfter,
-			HangUpAfter: h.Phone.HangUpAfter,
-		},
-	}
-	if s.Assistant, err = h.ofCall(ctx, access.Identity{Owner: line.Owner}, line.Assistant); err != nil {
-		return nil, started, err
-	}
-	if days := h.Phone.ThreadDays; call.Caller != "" && days > 0 {
-		s.ThreadID, err = h.Store.Records.LastThreadOf(ctx, line.Owner, line.Name, call.Caller, h.now().Add(-days))
-		if err != nil && !errors.Is(err, persistence.ErrNotFound) {
-			return nil, started, err
-		}
-	}
-	if s.ThreadID != "" {
-		_, err := h.Store.Records.LiveCall(ctx, thread.Key{Owner: line.Owner, Thread: s.ThreadID})
-		if err == nil { // a second call of the caller
-			s.ThreadID = ""
-		}
-	}
-	for {
-		client = wsserver.New()
-		client.Use(start.Format)
-		s.Socket = client
-		started, err = calls(h).begin(ctx, s)
-		active := err != nil && classify(err).Code == string(bridge.CodeCallActive)
-		if !active || s.ThreadID == "" {
-			return client, started, err
-		}
-		s.ThreadID = ""
-	}
 }

@@ -20,8 +20,9 @@ type Phone struct {
 // streamWithin is how long the stream of a call may take to begin.
 const streamWithin = 30 * time.Second
 
-// ringing is a call whose stream has not begun, as its token has it.
-type ringing struct{ Call, Caller, Called string }
+// ringing is a call whose stream has not begun, as its token has it. Of a call out, Caller is the number that was
+// dialled, Called the line's, and Out our id.
+type ringing struct{ Call, Caller, Called, Out string }
 
 // phoneLines are the calls by telephone of this process, by the ids of their tokens.
 type phoneLines struct {
@@ -85,4 +86,16 @@ func (l *phoneLines) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, id)
+}
+
+// count returns how many calls of a line are here.
+func (l *phoneLines) count(line string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.open {
+		if o.line == line {
+			n++
+		}
+	}
+	return n
 }

@@ -37,6 +37,8 @@ var components = []struct {
 	{name: "Thread", of: reflect.TypeFor[persistence.Thread]()},
 	{name: "ListedThread", of: reflect.TypeFor[listedThread]()},
 	{name: "CallReport", of: reflect.TypeFor[callAnswer]()},
+	{name: "Dialled", of: reflect.TypeFor[dialAnswer]()},
+	{name: "CallState", of: reflect.TypeFor[callState]()},
 	{name: "HookChange", of: reflect.TypeFor[hookBody](), sent: []string{}},
 	{name: "Hook", of: reflect.TypeFor[hookAnswer]()},
 	{name: "CreatedHook", of: reflect.TypeFor[createdHook]()},

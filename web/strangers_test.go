@@ -11,6 +11,7 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/persistence/pictures"
 	"voicebridge/persistence/records"
+	"voicebridge/phone"
 	"voicebridge/recording"
 	"voicebridge/thread"
 )
@@ -64,6 +65,8 @@ func TestStrangersFindNothing(t *testing.T) {
 		must(t, err)
 		archive, err = recording.New(recording.Config{Tapes: t.TempDir(), Store: store, Records: c.Store.Recordings})
 		must(t, err)
+		c.Phone.DialPrefixes = []string{"+49"}
+		c.Phone.Lines = map[string]phone.Line{"secret": {Name: "secret", Carrier: "twilio", Owner: "alice", Account: "AC1", MaxCalls: 1}}
 		c.Recordings, c.ToolServers = archive, fakeServers{fakeSignIns: &fakeSignIns{}}
 	})
 	finish := sync.OnceFunc(func() { close(release) })
@@ -114,6 +117,7 @@ func TestStrangersFindNothing(t *testing.T) {
 		{"GET /conductor", "GET", "/conductor?session_id=" + key.Thread, "", upgrade},
 		{"GET /conductor", "GET", "/conductor?session_id=bobs&assistant_id=secret-desk", "", upgrade},
 		{"POST /text/session", "POST", "/text/session", `{"assistant_id":"secret-desk"}`, nil},
+		{"POST /api/calls", "POST", "/api/calls", `{"line":"secret","to":"+493077777777"}`, nil},
 		{"POST /api/threads", "POST", "/api/threads", `{"assistant_id":"secret-desk"}`, nil},
 	}
 	known := map[string]bool{}

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"voicebridge/assistant"
 	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/persistence"
 	"voicebridge/persistence/records"
+	"voicebridge/phone"
 	"voicebridge/realtime/rtc"
 	"voicebridge/recording"
 	"voicebridge/thread"
@@ -73,6 +75,13 @@ func (a *app) bridgeConfig() bridge.Config {
 }
 
 // openRecordings opens what keeps the sound of calls.
+// dialer returns what makes calls out by telephone.
+func (a *app) dialer() *phone.Dialer {
+	return &phone.Dialer{
+		Settings: a.cfg.Phone, Store: a.store.Records, PublicURL: strings.TrimSuffix(a.cfg.PublicURL, "/"), Log: a.log,
+	}
+}
+
 func (a *app) openRecordings(context.Context) (err error) {
 	a.recordings, err = openArchive(a.cfg, a.store, a.log)
 	return err

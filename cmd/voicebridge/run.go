@@ -186,6 +186,7 @@ func (a *app) run(ctx context.Context) error {
 	g.Go(func() error { return a.serveOperators(under) })
 	g.Go(func() error { return a.tools.run(under) })
 	g.Go(func() error { return a.hooks.Run(under) })
+	g.Go(func() error { return a.dialer().Run(ctx) })
 	g.Go(func() error { return a.up.run(under) })
 	g.Go(func() error { return a.keepRecordings(under) })
 	g.Go(func() error { return a.recoverOthers(ctx) })

@@ -309,7 +309,7 @@ export interface BridgeToolCancel {
 }
 
 /** What is posted to a hook. docs/hooks.md says what is promised of it */
-export type HookEvent = HookCallStarted | HookCallEnded | HookCallExtracted | HookMessageCompleted | HookToolCompleted | HookApprovalRequired | HookTurnFinished | HookBudgetWarning | HookRecordingReady | HookTest;
+export type HookEvent = HookCallStarted | HookCallRinging | HookCallAnswered | HookCallEnded | HookCallExtracted | HookMessageCompleted | HookToolCompleted | HookApprovalRequired | HookTurnFinished | HookBudgetWarning | HookRecordingReady | HookTest;
 
 export interface HookCallStarted {
   type: 'call.started';
@@ -320,6 +320,32 @@ export interface HookCallStarted {
     call_id: string;
     assistant_id: string | null;
     upstream: string;
+  };
+}
+
+export interface HookCallRinging {
+  type: 'call.ringing';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    assistant_id: string | null;
+    line: string;
+    /** The number that is called */ to: string;
+  };
+}
+
+export interface HookCallAnswered {
+  type: 'call.answered';
+  /** When it happened */ timestamp: string;
+  data: {
+    owner: string;
+    thread_id: ID;
+    call_id: string;
+    assistant_id: string | null;
+    line: string;
+    /** The number that is called */ to: string;
   };
 }
 
@@ -343,6 +369,8 @@ export interface HookCallEnded {
     assistant_id: string | null;
     variables: Record<string, string>;
     /** Whether it was recorded; recording.ready follows then */ recording: boolean;
+    /** Of a call out that nobody has answered */ line?: string;
+    /** The number of such a call */ to?: string;
   };
 }
 
@@ -563,9 +591,27 @@ export interface CallReport {
   /** Fits the assistant's schema */ extracted?: Record<string, unknown>;
 }
 
+export interface Dialled {
+  call_id: string;
+  thread_id: string;
+  state: 'queued';
+}
+
+export interface CallState {
+  call_id: string;
+  thread_id: string;
+  /** Empty if it is none by telephone */ direction: '' | 'inbound' | 'outbound';
+  line: string;
+  /** The number of who is not the assistant */ number: string;
+  state: 'queued' | 'ringing' | 'answered' | 'ended';
+  /** Why it has ended: as of calls, or busy, no_answer, failed, machine */ end_reason: string | null;
+  created_at: string;
+  ended_at: string | null;
+}
+
 export interface HookChange {
   url?: string;
-  /** Types, or patterns such as call.* and *: call.started, call.ended, call.extracted, message.completed, tool.completed, approval.required, turn.finished, budget.warning, recording.ready */ events?: string[];
+  /** Types, or patterns such as call.* and *: call.started, call.ringing, call.answered, call.ended, call.extracted, message.completed, tool.completed, approval.required, turn.finished, budget.warning, recording.ready */ events?: string[];
   enabled?: boolean;
 }
 
@@ -752,7 +798,7 @@ export interface RealtimeError {
   };
 }
 
-export type EndReason = 'hangup' | 'caller_hangup' | 'no_speech' | 'assistant' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+export type EndReason = 'hangup' | 'caller_hangup' | 'no_speech' | 'assistant' | 'machine' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
 
 export interface BridgeReadyEvent {
   type: 'bridge.ready';

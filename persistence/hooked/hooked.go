@@ -30,6 +30,8 @@ const (
 // The types of events.
 const (
 	CallStarted      = "call.started"
+	CallRinging      = "call.ringing"
+	CallAnswered     = "call.answered"
 	CallEnded        = "call.ended"
 	CallExtracted    = "call.extracted"
 	MessageCompleted = "message.completed"
@@ -44,8 +46,8 @@ const (
 
 // Types are the types of events that hooks can name.
 var Types = []string{
-	CallStarted, CallEnded, CallExtracted, MessageCompleted, ToolCompleted, ApprovalRequired, TurnFinished,
-	BudgetWarning, RecordingReady, Test,
+	CallStarted, CallRinging, CallAnswered, CallEnded, CallExtracted, MessageCompleted, ToolCompleted,
+	ApprovalRequired, TurnFinished, BudgetWarning, RecordingReady, Test,
 }
 
 // GoneReason is why a hook is off whose receiver has answered 410.

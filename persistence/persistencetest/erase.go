@@ -173,6 +173,7 @@ func (s suite) eraseEverything(t *testing.T) {
 				w.SaveTextSession(persistence.TextSession{Provider: "openai"}))
 		}),
 		errOf(b.store.Shares.Share(ctx, b.key)),
+		errOf2(b.store.Records.AddDial(ctx, records.Dial{ID: "d", Key: b.key, Line: "l", Number: "+4930111"})),
 		b.store.Queued.Pause(ctx, b.key, queued.Pause{Reason: "waits"}))
 	must(t, err)
 	b.enqueue(t, "next")

@@ -15,6 +15,7 @@ func Run(t *testing.T, newURL, emptyURL func(testing.TB) string) {
 		"assistants":    s.assistants, "assistant lent": s.assistantLent, "assistants of threads": s.assistantsOfThreads, "assistant changes": s.assistantChanges,
 		"assistant hands": s.assistantHands, "assistant pages": s.assistantPages, "erase owner": s.eraseOwner, "hook bytes": s.hookBytes, "extractions of several": s.extractionsOfSeveral,
 		"recordings":  s.recordings,
+		"dials":       s.dials,
 		"extractions": s.extractions, "recover extractions": s.recoverExtractions,
 		"MCP grants": s.grants, "MCP sign-ins": s.signIns,
 		"signing secret":       s.signingSecret,

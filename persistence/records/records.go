@@ -16,10 +16,16 @@ import (
 )
 
 // Store keeps the records in the database. It is safe for concurrent use.
-type Store struct{ db database.DB }
+type Store struct {
+	db       database.DB
+	notified func(hooks ...string)
+	dialled  chan struct{}
+}
 
-// New returns the Store of a database.
-func New(db database.DB) *Store { return &Store{db} }
+// New returns the Store of a database. notified is called with the hooks that have something to deliver.
+func New(db database.DB, notified func(hooks ...string)) *Store {
+	return &Store{db, notified, make(chan struct{}, 1)}
+}
 
 // Tx writes records of a thread in a transaction.
 type Tx struct{ tx *database.Tx }

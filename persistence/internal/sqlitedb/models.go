@@ -59,6 +59,27 @@ type Call struct {
 	Direction          string
 }
 
+type Dial struct {
+	ID             string
+	ThreadID       string
+	Owner          string
+	Line           string
+	Number         string
+	AssistantID    string
+	AssistantOwner string
+	Variables      dbtype.JSON
+	IdempotencyKey *string
+	Request        string
+	State          string
+	EndReason      string
+	CarrierCall    string
+	AskedAt        *dbtype.Time
+	Attempts       int64
+	NextAt         *dbtype.Time
+	CreatedAt      dbtype.Time
+	EndedAt        *dbtype.Time
+}
+
 type Draft struct {
 	MessageID string
 	Start     int64

@@ -30,6 +30,8 @@ type Querier interface {
 	ChangeQueued(ctx context.Context, arg ChangeQueuedParams) (int64, error)
 	// ClaimDeliveries takes what is due.
 	ClaimDeliveries(ctx context.Context, arg ClaimDeliveriesParams) ([]HookDelivery, error)
+	// ClaimDial makes one process look after a call out until next_at. From then on the carrier may have been asked for it.
+	ClaimDial(ctx context.Context, arg ClaimDialParams) (int64, error)
 	// ClaimExtraction takes an ended call that a text model is to read, of an owner of whom none is being read.
 	ClaimExtraction(ctx context.Context, instance string, now *dbtype.Time) (Call, error)
 	// ClaimLeg changes nothing if another process was faster.
@@ -48,6 +50,8 @@ type Querier interface {
 	// CountAllUnsent counts for all owners. It is for operators, not for clients of the API.
 	CountAllUnsent(ctx context.Context) (int64, error)
 	CountAssistants(ctx context.Context, owner string) (int64, error)
+	// CountDials counts the calls out of a line that were not answered yet.
+	CountDials(ctx context.Context, line string) (int64, error)
 	// CountExtractions counts the calls of all owners that are to be read, or that the process may be reading, up to one: it
 	// spares most claims their transaction.
 	CountExtractions(ctx context.Context, now *dbtype.Time, instance string) (int64, error)
@@ -138,6 +142,7 @@ type Querier interface {
 	ForgetCommands(ctx context.Context, before dbtype.Time) error
 	// ForgetDeliveries deletes what was created before a time; so does the end of a hook or of a thread.
 	ForgetDeliveries(ctx context.Context, before dbtype.Time, waitingBefore dbtype.Time) (int64, error)
+	ForgetDialKey(ctx context.Context, owner string, idempotencyKey *string, before dbtype.Time) error
 	// ForgetDrafts deletes drafts that were saved at the moment when their message was finished
 	// or deleted by somebody else.
 	ForgetDrafts(ctx context.Context) error
@@ -157,6 +162,8 @@ type Querier interface {
 	GetAssistant(ctx context.Context, owner string, iD string) (Assistant, error)
 	GetCall(ctx context.Context, iD string, owner string) (Call, error)
 	GetDelivery(ctx context.Context, hookID string, iD string, owner string) (HookDelivery, error)
+	GetDial(ctx context.Context, iD string, owner string) (Dial, error)
+	GetDialByKey(ctx context.Context, owner string, idempotencyKey *string) (Dial, error)
 	GetHook(ctx context.Context, iD string, owner string) (Hook, error)
 	GetImage(ctx context.Context, iD string, threadID string, owner string) (Image, error)
 	GetLiveCall(ctx context.Context, threadID string, owner string) (Call, error)
@@ -185,6 +192,8 @@ type Querier interface {
 	HoldInstance(ctx context.Context, id string) (string, error)
 	InsertAccessToken(ctx context.Context, arg InsertAccessTokenParams) error
 	InsertAssistant(ctx context.Context, arg InsertAssistantParams) (int64, error)
+	// InsertDial writes a call out unless one like it is there or goes on: of the same key, thread or number.
+	InsertDial(ctx context.Context, arg InsertDialParams) (int64, error)
 	InsertHook(ctx context.Context, arg InsertHookParams) error
 	InsertMCPSignIn(ctx context.Context, arg InsertMCPSignInParams) error
 	// InsertMessage looks the thread up together with its owner: if it belongs to another
@@ -222,6 +231,8 @@ type Querier interface {
 	ListCallsOf(ctx context.Context, threadID string, owner string) ([]Call, error)
 	ListChanges(ctx context.Context, arg ListChangesParams) ([]Message, error)
 	ListDeliveries(ctx context.Context, hookID string, owner string, maxRows int64) ([]HookDelivery, error)
+	// ListDialsDue lists the calls out of all owners that are to be looked after. It is for whoever dials.
+	ListDialsDue(ctx context.Context, now *dbtype.Time, maxRows int64) ([]Dial, error)
 	ListDrafts(ctx context.Context, messageID string) ([]Draft, error)
 	// ListDueHooks lists the hooks of all owners with something to deliver. It is for whoever delivers.
 	ListDueHooks(ctx context.Context, now *dbtype.Time) ([]string, error)
@@ -328,6 +339,8 @@ type Querier interface {
 	// the caller has locked. A response that has finished stays so. A session's row keeps the longest time that was told or
 	// estimated, until the session itself says at its end how long it was.
 	SaveCall(ctx context.Context, arg SaveCallParams) (int64, error)
+	// SaveDial writes what changes of a call out. The caller has locked the thread's row.
+	SaveDial(ctx context.Context, arg SaveDialParams) error
 	// SaveDraft saves a piece of text that was added to a message in progress. It changes
 	// nothing for other messages.
 	SaveDraft(ctx context.Context, arg SaveDraftParams) (int64, error)

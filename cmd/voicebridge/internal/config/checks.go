@@ -32,6 +32,7 @@ var formats = map[string]func(text string) error{
 	},
 	"number":   matches(phoneNumber, "%q is not a number such as +493012345678"),
 	"origin":   func(v string) error { _, err := access.ParseOrigin(v); return err },
+	"prefix":   matches(dialPrefix, "%q is not the beginning of a number, such as +49"),
 	"path":     matches(urlPath, "%q is not the path of an address, such as /audio/speech"),
 	"turn":     matches(turnURL, "%q is not of the form turn:host:port"),
 	"url":      checkURL,
@@ -43,6 +44,7 @@ var (
 	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 	urlPath      = regexp.MustCompile(`^/[^\s?#]*$`)
 	phoneNumber  = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`) // E.164
+	dialPrefix   = regexp.MustCompile(`^\+[1-9][0-9]{0,14}$`)
 	modelName    = regexp.MustCompile(`^[^/]+/.+$`)
 	// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
 	// all with any other.
