@@ -165,9 +165,10 @@ func (d *Dialer) find(ctx context.Context, c records.Dial, line *Line, asked Dia
 		d.taken(ctx, c, call, log)
 	case sure:
 		d.again(ctx, c, log)
-	case time.Since(asked.AskedAt) > ringTime+records.DialClaim:
-		log.Warn("nobody knows whether a number was called")
-		d.end(ctx, c, records.DialFailed, log)
+	default:
+		d.change(ctx, c, log, func(c *records.Dial, now time.Time) bool {
+			return c.CarrierCall == "" && now.Sub(asked.AskedAt) > ringTime+records.DialClaim && End(c, records.DialFailed)
+		})
 	}
 }
 
