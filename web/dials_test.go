@@ -138,11 +138,11 @@ func TestDial(t *testing.T) {
 		testkit.Equal(t, again, id, "the same key")
 	}
 	r := c.dial(t, strings.Replace(body, "Ada", "Eve", 1), key)
-	if r.StatusCode != 409 || !strings.Contains(r.body, "idempotency_conflict") {
+	if r.StatusCode != http.StatusConflict || !strings.Contains(r.body, "idempotency_conflict") {
 		t.Errorf("another body: %d %s", r.StatusCode, r.body)
 	}
 	r = c.dial(t, body)
-	if r.StatusCode != 409 || !strings.Contains(r.body, "call_active") {
+	if r.StatusCode != http.StatusConflict || !strings.Contains(r.body, "call_active") {
 		t.Errorf("the number again: %d %s", r.StatusCode, r.body)
 	}
 	testkit.Equal(t, c.state(t, id), "queued", "state")
@@ -232,7 +232,7 @@ func TestDialRefused(t *testing.T) {
 		f.dialled(t, i+2)
 	}
 	r := c.dial(t, `{"line":"busy","to":"+49306666669"}`)
-	if r.StatusCode != 429 {
+	if r.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("a full line: %d %s", r.StatusCode, r.body)
 	}
 	if !slices.Contains([]string{"queued", "ringing"}, c.state(t, id)) {
