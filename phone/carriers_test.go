@@ -227,9 +227,10 @@ func TestNoticeOut(t *testing.T) {
 	} {
 		n, err := c.carrier.Notice(request(t, "POST", "https://a.example/x?call=ours", c.body))
 		must(t, err)
-		got := n.Call
+		var got strings.Builder
+		got.WriteString(n.Call)
 		if n.Asked != "" {
-			got += " of " + n.Asked
+			got.WriteString(" of " + n.Asked)
 		}
 		for _, w := range []struct {
 			is   bool
@@ -239,10 +240,10 @@ func TestNoticeOut(t *testing.T) {
 			{n.Once && c.carrier == telnyx{} && !n.Ended && !n.Rings && !n.Machine, "once"}, {n.Ringing, "RINGING"}, {n.ID != "ours", "OF ANOTHER"},
 		} {
 			if w.is {
-				got += " " + w.word
+				got.WriteString(" " + w.word)
 			}
 		}
-		testkit.Equal(t, got, c.want, "%s", name)
+		testkit.Equal(t, got.String(), c.want, "%s", name)
 	}
 }
 

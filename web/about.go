@@ -87,7 +87,7 @@ type modelList struct {
 
 // models returns the models: those for calls, then those for typed messages.
 func (h server) models(ctx context.Context, _ caller, _ none) (modelList, error) {
-	return modelList{h.Models(ctx)}, nil
+	return modelList{append([]Model{}, h.Models(ctx)...)}, nil
 }
 
 type toolAnswer struct {

@@ -329,7 +329,7 @@ func setupChat(t *testing.T, texts chat.Config, change func(*Config)) *bundle {
 	must(t, err)
 	cfg := Config{
 		Calls: b.calls, Chat: b.chat, Queue: inbox, Store: db, Privacy: privacy.Parts(db), CheckHook: addresses.Check, Page: testPage, ToolServers: fakeServers{},
-		Loopback: true, Version: "test",
+		Loopback: true, Version: "test", Models: func(context.Context) []Model { return nil },
 		Upstream: Upstream{Name: "simulator", Note: "a simulator", Model: "model-1", Voice: "voice-1"},
 		Auth:     access.Auth{Secret: access.NewSecret("a secret that only tests know")},
 		Limits: access.Limits{

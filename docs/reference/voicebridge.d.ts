@@ -210,6 +210,7 @@ export interface ServerConfig {
   /** How a call notices that the user has spoken, as in the Realtime API; null: push to talk */ turn_detection: Record<string, unknown> | null;
   /** Whether users must sign in */ authentication: boolean;
   /** Whether calls may be recorded */ recording: boolean;
+  /** Whether an upstream is a cascade, of which GET /api/models says what it consists of */ cascade?: boolean;
   /** Who the user is */ owner: string;
   ice_servers: {
     urls: string[];

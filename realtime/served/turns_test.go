@@ -88,12 +88,12 @@ func (p *script) Speak(ctx context.Context, s served.Saying) iter.Seq2[served.Fr
 		return p.person.Speak(ctx, s)
 	}
 	return func(yield func(served.Frame, error) bool) {
-		text := ""
+		var text strings.Builder
 		for piece := range s.Text {
-			text += piece
+			text.WriteString(piece)
 		}
 		_ = yield(served.Frame{Sent: 3}, nil) && yield(served.Frame{Spoken: 3, Skipped: p.skips}, nil) &&
-			(len(text) <= 3 || yield(served.Frame{Opus: opus, Sent: len(text) - 3, Spoken: len(text)}, nil))
+			(len(text.String()) <= 3 || yield(served.Frame{Opus: opus, Sent: len(text.String()) - 3, Spoken: len(text.String())}, nil))
 	}
 }
 

@@ -194,20 +194,21 @@ func picture(urls ...string) served.Item {
 func transcript(messages []llm.Message) string {
 	var all []string
 	for _, m := range messages {
-		line := string(m.Role)
+		var line strings.Builder
+		line.WriteString(string(m.Role))
 		if m.Content != "" {
-			line += " " + strings.ReplaceAll(m.Content, "\n", " ")
+			line.WriteString(" " + strings.ReplaceAll(m.Content, "\n", " "))
 		}
 		for _, i := range m.Images {
-			line += " <" + i.MediaType + ">"
+			line.WriteString(" <" + i.MediaType + ">")
 		}
 		for _, c := range m.ToolCalls {
-			line += " " + c.Name + "#" + c.ID
+			line.WriteString(" " + c.Name + "#" + c.ID)
 		}
 		if m.ToolCallID != "" {
-			line += " #" + m.ToolCallID
+			line.WriteString(" #" + m.ToolCallID)
 		}
-		all = append(all, line)
+		all = append(all, line.String())
 	}
 	return strings.Join(all, " | ")
 }
