@@ -515,3 +515,6 @@ func (m *message) goOn() {
 
 // metaResumed is in the metadata of an answer that went on after what was no interruption: how often it did.
 const metaResumed = "resumed"
+
+// maskedKeys stands for keys of a telephone of which the model alone learns which they were.
+const maskedKeys = "DTMF: ****"

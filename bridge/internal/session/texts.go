@@ -95,9 +95,6 @@ func (t *texts) place(id, previous string) {
 	it.linked = true
 }
 
-// maskedKeys stands for keys of a telephone of which the model alone learns which they were.
-const maskedKeys = "DTMF: ****"
-
 // send sends a text upstream. Its message is written once the upstream has it, because only then
 // is its place known; at the end if the upstream does not say.
 func (t *texts) send(in ServerText, itemID string, sent sentEvent) {

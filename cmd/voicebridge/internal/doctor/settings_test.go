@@ -70,6 +70,8 @@ var wrong = map[string]struct{ value, words string }{
 	"cascade.text.provider":             {"gpt", `"gpt" is not one of openai, anthropic, google, ollama, simulator`},
 	"cascade.turns.vad":                 {"webrtc", `"webrtc" is not one of silero, energy`},
 	"phone.lines":                       {"x", ""},
+	"phone.dial_prefixes":               {"49", ""},
+	"phone.machine":                     {"wait", `"wait" is not one of hangup, message, off`},
 	"public_url":                        {"voice.example.org", "https://"},
 	"realtime.keyterms":                 {strings.Repeat("x", 65), ""},
 	"tools.filler_lines":                {strings.Repeat("x", 5000), ""},
