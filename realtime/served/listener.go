@@ -192,7 +192,7 @@ func (l *listener) tell(it *Item, o object, text string) {
 		return
 	}
 	o["item_id"], o["content_index"] = it.ID, 0
-	if l.set.logprobs {
+	if l.set.logprobs && l.logprobs != nil {
 		o["logprobs"] = l.logprobs(text)
 	}
 	l.wire.emit(o)

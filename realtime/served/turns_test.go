@@ -220,6 +220,15 @@ func TestTurns(t *testing.T) {
 			do:   func(c *caller) { c.speaks(1000); c.rests(2000) },
 			want: []string{"2.5 speech_stopped", "2.5 answers"},
 		},
+		"probabilities that no ear tells": {
+			script: &script{person: hello, write: says("Yes.")}, asked: 1,
+			do: func(c *caller) {
+				c.Message([]byte(`{"type":"session.update","session":{"type":"realtime","include":["item.input_audio_transcription.logprobs"]}}`))
+				c.speaks(1000)
+				c.rests(400)
+			},
+			want: []string{`heard "Yes."`, "answers"}, never: []string{"invalid"},
+		},
 		"other words in between": {
 			script: &script{person: hello, write: says("a table please")}, asked: 1,
 			do:   func(c *caller) { c.speaks(1000); c.rests(1000) },
