@@ -59,7 +59,7 @@ func testPhone(t *testing.T, name, upstreams string) {
 	}
 
 	if name == "twilio" { // whose bytes the upstream gets as they are
-		said := string(written(c.r.sim.Sessions()[0].Received()))
+		said := written(c.r.sim.Sessions()[0].Received())
 		if strings.Count(said, `"type":"audio/pcmu"`) != 2 {
 			t.Errorf("the upstream was asked for other sound: %.2000s", said)
 		}

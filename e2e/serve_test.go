@@ -16,7 +16,7 @@ func TestServe(t *testing.T) {
 	for path, want := range map[string]string{
 		"/": "<!doctype html>", "/healthz": `"ok"`, "/readyz": `"ok"`, "/api/config": `"upstream":"simulator","upstream_note":"No OPENAI_API_KEY is set`,
 		"/api/threads": `{"threads":[],"next_cursor":null}`, "/api/tools": `"create_bar_chart"`,
-		"/api/models": `"kind":"realtime","default":true,"voice":"marin"},{"provider":"simulator",`, "/api/usage": `"usage":[]`, "/metrics": "voicebridge_calls_live 0", "/openapi.json": `"openapi":"3.1.0"`,
+		"/api/models": `"voice":"marin","transcription_model":"gpt-transcribe"},{"provider":"simulator",`, "/api/usage": `"usage":[]`, "/metrics": "voicebridge_calls_live 0", "/openapi.json": `"openapi":"3.1.0"`,
 	} {
 		if status, body := get(t, s.url+path); status != 200 || !strings.Contains(body, want) {
 			t.Errorf("%s: status %d: %.300s", path, status, body)

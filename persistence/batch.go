@@ -294,7 +294,7 @@ func (b *Batch) update(m thread.Message) (thread.Message, error) {
 	if err != nil {
 		return thread.Message{}, err
 	}
-	return b.change(m, row)
+	return b.change(row)
 }
 
 // CheckMessage returns ErrInvalid, and why, if a message cannot be saved.
@@ -321,7 +321,7 @@ func checkedRow(key thread.Key, m thread.Message, instance string, at time.Time)
 }
 
 // change draws a number for a message's change and saves it.
-func (b *Batch) change(m thread.Message, row pgdb.InsertMessageParams) (thread.Message, error) {
+func (b *Batch) change(row pgdb.InsertMessageParams) (thread.Message, error) {
 	drawn, err := b.q.DrawSeq(b.ctx, pgdb.DrawSeqParams{ID: b.key.Thread, Owner: b.key.Owner, Amount: 1})
 	if err != nil {
 		return thread.Message{}, err

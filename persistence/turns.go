@@ -93,7 +93,7 @@ func (b *Batch) closeMessage(row pgdb.Message) error {
 	m = closed(m)
 	change, err := messageToRow(b.key, m, b.tx.For, b.s.now())
 	if err == nil {
-		_, err = b.change(m, change)
+		_, err = b.change(change)
 	}
 	return err
 }

@@ -84,7 +84,8 @@ func (d *doctor) cascade(ctx context.Context, u *config.Upstream) {
 		d.say(problem, about, "%v", err)
 		return
 	}
-	sound, begun := make([]int16, speech.Rate/2), time.Now()
+	pause := make([]int16, speech.Rate/2)
+	sound, begun := slices.Clone(pause), time.Now()
 	var down *pcm.Resampler
 	for s, failed := range tts.Speak(ctx, spokenWord, "", c.TTS.Speed) {
 		if err = failed; err == nil && down == nil {
@@ -105,7 +106,7 @@ func (d *doctor) cascade(ctx context.Context, u *config.Upstream) {
 	heard := ""
 	begun, err = time.Now(), nil
 	for w, failed := range stt.Transcribe(ctx, speech.Utterance{
-		Samples: append(sound, make([]int16, speech.Rate/2)...), Language: c.STT.Language, Prompt: c.STT.Prompt,
+		Samples: append(sound, pause...), Language: c.STT.Language, Prompt: c.STT.Prompt,
 	}) {
 		heard, err = heard+w.Text, failed
 	}
