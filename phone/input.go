@@ -69,10 +69,11 @@ func (in *input) piece(m Message, now time.Time) (sound []byte) {
 	return append(sound, m.Sound...)
 }
 
-// quiet returns the silence that stands for sound that does not come.
+// quiet returns the silence that stands for sound that does not come, at most maxGap: a machine may have slept.
+// Before the stream begins nothing is missing.
 func (in *input) quiet(now time.Time) []byte {
-	missing := now.Sub(in.came)
-	if missing < maxQuiet {
+	missing := min(now.Sub(in.came), maxGap)
+	if in.came.IsZero() || missing < maxQuiet {
 		return nil
 	}
 	in.came = now

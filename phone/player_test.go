@@ -196,7 +196,7 @@ func TestInput(t *testing.T) {
 		at    int // ms
 		value byte
 	}
-	quiet := piece{value: 0xff, chunk: -2}
+	quiet, asleep := piece{at: 500, chunk: -2}, piece{at: 3600_000, chunk: -2}
 	for name, c := range map[string]struct {
 		pieces []piece
 		want   string // each 20 ms
@@ -213,16 +213,18 @@ func TestInput(t *testing.T) {
 		"nothing comes":       {[]piece{{-1, 0, 1}, quiet}, "1 " + strings.TrimSpace(strings.Repeat(". ", 25))},
 		"and goes on after":   {[]piece{{-1, 0, 1}, quiet, {-1, 520, 2}}, "1 " + strings.Repeat(". ", 25) + "2"},
 		"and what was late":   {[]piece{{-1, 0, 1}, quiet, {-1, 20, 2}, {-1, 40, 3}}, "1 " + strings.Repeat(". ", 25) + "2 3"},
+		"slept for an hour":   {[]piece{{-1, 0, 1}, asleep, {-1, 10020, 2}}, "1 " + strings.Repeat(". ", 500) + "2"},
 		"a time from nowhere": {[]piece{{-1, 0, 1}, {-1, 1 << 40, 2}}, "1 " + strings.Repeat(". ", 500) + "2"},
 	} {
 		in := input{format: ulaw}
 		now := start
+		testkit.Equal(t, len(in.quiet(now)), 0, "%s: bytes before the stream begins", name)
 		in.begin(now)
 		var got []string
 		for _, p := range c.pieces {
 			var heard []byte
-			if p == quiet {
-				now = now.Add(500 * time.Millisecond)
+			if p.chunk == quiet.chunk {
+				now = now.Add(time.Duration(p.at) * time.Millisecond)
 				heard = in.quiet(now)
 			} else {
 				heard = in.take(Message{Chunk: p.chunk, At: time.Duration(p.at) * time.Millisecond, Sound: bytes.Repeat([]byte{p.value}, 160)}, now)
