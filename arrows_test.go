@@ -74,6 +74,7 @@ var vagueNames = []string{"pkg", "util", "utils", "common", "types", "helpers", 
 var exceptions = []exception{
 	{"e2e", "github.com/coder/websocket", true, "the end-to-end tests are clients of the thread socket"},
 	{"bridge", "github.com/coder/websocket", true, "the tests of calls are clients of the socket"},
+	{"bridge", "voicebridge/phone", true, "a telephone calls each kind of upstream"},
 	{"cmd/voicebridge", "github.com/prometheus/client_golang/prometheus", true, "the dashboard is compared with the figures that there are"},
 }
 

@@ -211,7 +211,7 @@ func newBench(t *testing.T, store *persistence.Store, cfg benchConfig) *bench {
 		}
 		cancel()
 	})
-	if cfg.over.client == webSocket {
+	if cfg.over.client != webRTC {
 		b.openDoor(net)
 	}
 	return b
@@ -356,7 +356,10 @@ func (b *bench) try(start bridge.Start) (c *browser, err error) {
 	b.t.Helper()
 	start.Owner = cmp.Or(start.Owner, owner)
 	var started bridge.Started
-	if b.over.client == webSocket {
+	switch b.over.client {
+	case telephone:
+		return b.ring(start)
+	case webSocket:
 		c, err = b.connect(func(socket *wsserver.Conn) (err error) {
 			start.Socket = socket
 			started, err = b.calls.Start(b.ctx, start)

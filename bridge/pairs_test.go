@@ -32,12 +32,13 @@ type transport int
 const (
 	webRTC transport = iota
 	webSocket
-	duplex  // of an upstream: GPT-Live, over WebRTC
-	cascade // of an upstream: a session in this process
+	duplex    // of an upstream: GPT-Live, over WebRTC
+	cascade   // of an upstream: a session in this process
+	telephone // of a client: µ-law by a carrier
 )
 
 func (t transport) String() string {
-	return [...]string{"WebRTC", "WebSocket", "GPT-Live", "cascade"}[t]
+	return [...]string{"WebRTC", "WebSocket", "GPT-Live", "cascade", "telephone"}[t]
 }
 
 // pair is the transports of both sides of a call.
@@ -158,10 +159,10 @@ func (b *bench) openDoor(net *network) {
 		client, _ := b.sockets.LoadAndDelete(r.URL.Path)
 		conn, err := websocket.Accept(w, r, nil)
 		if err != nil {
-			client.(*wsserver.Conn).Abandon()
+			client.(interface{ Abandon() }).Abandon()
 			return
 		}
-		client.(*wsserver.Conn).Serve(conn)
+		client.(interface{ Serve(conn *websocket.Conn) }).Serve(conn)
 	}))
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"voicebridge/assistant"
@@ -26,6 +27,8 @@ type Started struct {
 	ThreadID string
 	// Answer is the SDP answer.
 	Answer string
+	// MaskKeys means that nobody but the model is to learn which keys of a telephone were pressed, nor to hear them.
+	MaskKeys bool
 }
 
 // Start sets up a call and returns once the upstream has accepted it: then the browser can connect.
@@ -73,7 +76,9 @@ func (c *Calls) Start(ctx context.Context, start Start) (Started, error) {
 	if err != nil {
 		return Started{}, err
 	}
-	return Started{CallID: incoming.id, ThreadID: key.Thread, Answer: answer}, nil
+	return Started{
+		CallID: incoming.id, ThreadID: key.Thread, Answer: answer, MaskKeys: incoming.assistant.MaskKeys,
+	}, nil
 }
 
 // check rejects a request that cannot become a call, before anything is made for it.
@@ -142,14 +147,23 @@ func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, create
 	return key, created, err
 }
 
+// screened is for calls out, which may be answered by what screens them.
+const screened = "You have made this telephone call. If a machine or an assistant asks who is calling, or why, say that " +
+	"it is %s, and why."
+
 // assistantOf returns the thread's assistant with its texts filled in, and what a call has with it.
-func (c *Calls) assistantOf(ctx context.Context, key thread.Key, user string) (assistant.Assistant, *Config, error) {
+func (c *Calls) assistantOf(
+	ctx context.Context, key thread.Key, start Start,
+) (assistant.Assistant, *Config, error) {
 	a, err := c.cfg.Store.Assistants.Of(ctx, key)
 	if err != nil {
 		return a, nil, err
 	}
 	a.Instructions = cmp.Or(a.Instructions, c.cfg.Session.Instructions)
-	a = a.Filled(time.Now(), user)
+	if p := start.Phone; p != nil && p.CallID != "" {
+		a.Instructions = strings.TrimSpace(a.Instructions + "\n\n" + fmt.Sprintf(screened, p.Line))
+	}
+	a = a.Filled(time.Now(), start.User)
 	return a, c.cfg.with(a), nil
 }
 
@@ -172,7 +186,7 @@ func (c *Calls) connect(
 			return "", err
 		}
 	}
-	a, cfg, err := c.assistantOf(ctx, incoming.key, start.User)
+	a, cfg, err := c.assistantOf(ctx, incoming.key, start)
 	if err != nil {
 		return "", err
 	}

@@ -103,7 +103,7 @@ func (r *toolRunner) start(tc toolkit.Call) {
 		})
 		r.client.Forget(tc.ID)
 		r.post(session.ToolEnd{
-			CallID: tc.ID, Result: result, Masked: result.Masked(), Images: r.images.ofResult(ctx, result.Output),
+			CallID: tc.ID, Result: result, Masked: result.Masked(tc.Secrets...), Images: r.images.ofResult(ctx, result.Output),
 		})
 	})
 }

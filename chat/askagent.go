@@ -75,7 +75,7 @@ func (a askAgent) Call(ctx context.Context, call toolkit.Call) iter.Seq2[toolkit
 		turn, err := a.c.Turn(ctx,
 			TurnRequest{
 				Key: key, Question: in.Question, AskedBy: call.ID, System: askInstructions, Unlimited: true,
-				Lent: call.Lent,
+				Lent: call.Lent, Secrets: call.Secrets,
 			})
 		if err != nil {
 			yield(toolkit.Chunk{Result: &toolkit.Result{Error: a.refusal(err)}}, nil)

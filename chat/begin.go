@@ -107,7 +107,7 @@ func (t *Turn) assemble(m model, registry *toolkit.Registry, left func(string) b
 	t.tools = &tools{
 		ctx: t.ctx, key: t.req.Key, provider: name, registry: registry, router: toolkit.NewRouter(registry, limits),
 		approve: t.cfg.ApproveTools, left: left, draft: t.draft, saver: t.saver, asks: asks, side: &t.side,
-		taken: map[string]bool{},
+		taken: map[string]bool{}, secrets: t.req.Secrets,
 	}
 	t.steps = &steps{
 		ctx: t.ctx, cost: t.cfg.Cost, draft: t.draft, saver: t.saver, tools: t.tools, begun: t.begun, ask: llm.Ask{

@@ -21,6 +21,7 @@ const maxParallel = 8
 type tools struct {
 	ctx      context.Context // of the turn
 	key      thread.Key
+	secrets  []string
 	provider string
 	registry *toolkit.Registry
 	router   *toolkit.Router
@@ -45,7 +46,7 @@ func (t *tools) invoke(asked llm.ToolCall, last bool) *call {
 	t.taken[asked.ID] = true
 	c := &call{Invocation: t.registry.Invoke(persistence.NewID(), toolkit.Call{
 		ID: asked.ID, Name: cutRunes(asked.Name, 200), Arguments: cmp.Or(asked.Arguments, "{}"), Owner: t.key.Owner,
-		ThreadID: t.key.Thread,
+		ThreadID: t.key.Thread, Secrets: t.secrets,
 	}, min(4*toolkit.MaxKeptArguments, max(maxOutputs-t.draft.outputs, 1)), time.Now())}
 	c.SetMetadata(t.provider, asked.Metadata)
 	part := c.Part()

@@ -70,6 +70,8 @@ type TurnRequest struct {
 	NoServerTools bool
 	// Client holds the tools that the client runs; nil for none.
 	Client *ClientTools
+	// Secrets are digits that only the model is to know.
+	Secrets []string
 	// Lent are tools that clients elsewhere run, unless the server has one of the same name.
 	Lent []toolkit.Tool
 	// Unlimited lets the turn begin in spite of Config.TurnsPerOwner: whoever asks for it has a limit

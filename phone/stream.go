@@ -52,7 +52,9 @@ type Config struct {
 	Keys  func(keys string)
 	Gone  func()
 	Grace time.Duration
-	Log   *slog.Logger
+	// Mask has the call hear silence while the caller types.
+	Mask bool
+	Log  *slog.Logger
 }
 
 // Stream is the sound of a call: for the carrier it is who takes and sends it, for the call it is the socket of a
@@ -189,6 +191,9 @@ func (s *Stream) take(m Message) {
 	switch m.Kind {
 	case Audio:
 		sound = s.input.take(m, now)
+		if s.cfg.Mask && s.keys != "" { // their tones may be in it
+			sound = silence(s.cfg.Start.Format, len(sound))
+		}
 	case Mark:
 		s.player.reached(m.Name, now)
 	case Key:

@@ -51,6 +51,7 @@ type talk struct {
 
 	mu     sync.Mutex
 	got    []string // what the carrier got, sounds as their lengths in ms
+	sound  []byte   // of the caller, as the call got it
 	events []string // what the call got, sounds as above, one after the other as one
 	status websocket.StatusCode
 	keys   []string
@@ -159,6 +160,7 @@ func (k *talk) call() {
 					k.events = append(k.events, "")
 				}
 				sum += len(e.Audio) / 8
+				k.sound = append(k.sound, e.Audio...)
 				k.events[len(k.events)-1] = fmt.Sprint(sum)
 				return
 			}
@@ -206,6 +208,61 @@ func TestStream(t *testing.T) {
 			}
 			pass(3 * time.Second)
 			k.want("keys", func() any { return k.keys }, "[12 3# "+strings.Repeat("4", 32)+" "+strings.Repeat("4", 8)+"]")
+		},
+		"keys that nobody is to hear": func(k *talk) {
+			k.stream.cfg.Mask = true
+			speaks := func(want string) {
+				k.t.Helper()
+				k.put(k.first, `{"event":"media","media":{"payload":"`+base64.StdEncoding.EncodeToString([]byte{1, 2})+`"}}`)
+				k.want("heard", func() any { return k.sound[len(k.sound)-2:] }, want)
+			}
+			speaks("[1 2]")
+			k.put(k.first, `{"event":"dtmf","dtmf":{"digit":"4"}}`)
+			speaks("[255 255]")
+			pass(400 * time.Millisecond)
+			k.put(k.first, `{"event":"dtmf","dtmf":{"digit":"7"}}`)
+			speaks("[255 255]")
+			k.put(k.first, `{"event":"dtmf","dtmf":{"digit":"#"}}`)
+			speaks("[1 2]")
+			k.put(k.first, `{"event":"dtmf","dtmf":{"digit":"1"}}`)
+			pass(2100 * time.Millisecond)
+			speaks("[1 2]")
+			k.want("keys", func() any { return k.keys }, "[47# 1]")
+		},
+		"as sipgate's bridge comes back": func(k *talk) { // after a second, with the same stream, and times that begin anew
+			media := func(conn *websocket.Conn, at int) {
+				k.put(conn, fmt.Sprintf(`{"event":"media","sequenceNumber":%d,"streamSid":"MZ1","media":{"track":"inbound","chunk":"%d","timestamp":"%d","payload":%q}}`, at, at/20, at, base64.StdEncoding.EncodeToString(sound(20))))
+			}
+			for at := range 10 {
+				media(k.first, 5000+20*at)
+				pass(20 * time.Millisecond)
+			}
+			must(k.t, k.first.CloseNow())
+			pass(400 * time.Millisecond)
+			conn := k.dial()
+			k.put(conn, `{"event":"connected","protocol":"Call","version":"1.0.0"}`)
+			k.put(conn, `{"event":"start","sequenceNumber":"1","streamSid":"MZ1","start":{"streamSid":"MZ1","accountSid":"AC1","callSid":"CA1","tracks":["inbound","outbound"],"customParameters":{"From":"+1","To":"+2","sipCallId":"a@b","CallSid":"CA1"},"mediaFormat":{"encoding":"audio/x-mulaw","sampleRate":8000,"channels":1}}}`)
+			for at := range 10 {
+				media(conn, 20*at)
+			}
+			k.put(conn, `{"event":"media","media":{"track":"outbound","payload":"AQI="}}`)
+			k.put(conn, `{"event":"mark","streamSid":"MZ1","mark":{"name":"item_1:160"}}`) // of another program
+			k.put(conn, `{"event":"mark","streamSid":"MZ1"}`)
+			k.put(conn, `{"event":"transferred"}`)
+			k.want("events", func() any { return k.events }, "[400]")
+			k.put(conn, `{"event":"stop","sequenceNumber":"","streamSid":"MZ1","stop":{}}`)
+			k.want("gone", func() any { return k.gone }, "[600ms]")
+		},
+		"marks that come late, twice and in no order": func(k *talk) {
+			k.answers("r", 300)
+			pass(time.Second)
+			k.answers("s", 300)
+			pass(time.Second)
+			for _, name := range []string{"m2", "m1", "m1", "m3", ""} {
+				k.put(k.first, `{"event":"mark","streamSid":"MZ1","mark":{"name":"`+name+`"}}`)
+			}
+			k.says(`{"type":"input_audio_buffer.speech_started"}`)
+			k.want("what the carrier got", func() any { return k.got }, "[100 100 100 mark 100 100 100 mark]")
 		},
 		"the carrier's end": func(k *talk) {
 			pass(time.Second)

@@ -67,7 +67,7 @@ func (r *Registry) Invoke(id string, call Call, room int, now time.Time) *Invoca
 	}
 	room = cmp.Or(room, 4*MaxKeptArguments)
 	v := &Invocation{ID: id, Call: call, Entry: entry, found: found, status: thread.ToolCallRunning, startedAt: now}
-	v.arguments = MaskArguments(call.Arguments)
+	v.arguments = hide(MaskArguments(call.Arguments), call.Secrets)
 	v.input = inputJSON(v.arguments, room)
 	v.wholeInput = v.input
 	if v.arguments != call.Arguments {
@@ -130,7 +130,7 @@ func (v *Invocation) Leave() { v.status = thread.ToolCallWaiting }
 // Finish ends the call with the result of its tool. It returns false and changes nothing if the call
 // already has a result.
 func (v *Invocation) Finish(result Result, now time.Time) bool {
-	return v.FinishMasked(result, result.Masked(), now)
+	return v.FinishMasked(result, result.Masked(v.Call.Secrets...), now)
 }
 
 // FinishMasked is Finish for callers that have already masked the result, which takes time for a
@@ -146,7 +146,7 @@ func (v *Invocation) FinishMasked(result, masked Result, now time.Time) bool {
 // Cancel ends the call because nobody is waiting for its tool any longer; result is what the model
 // reads. It returns what Finish does.
 func (v *Invocation) Cancel(result Result, now time.Time) bool {
-	return v.finish(thread.ToolCallCancelled, result, result.Masked(), now)
+	return v.finish(thread.ToolCallCancelled, result, result.Masked(v.Call.Secrets...), now)
 }
 
 func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result, now time.Time) bool {
@@ -159,10 +159,15 @@ func (v *Invocation) finish(status thread.ToolCallStatus, result, masked Result,
 	return true
 }
 
-// Masked returns the result without secrets, as it is saved and shown.
-func (r Result) Masked() Result {
+// Masked returns the result without secrets, and those of its call, as it is saved and shown.
+func (r Result) Masked(secrets ...string) Result {
+	output := Mask(r.Output)
+	if shown := hide(string(output), secrets); shown != string(output) {
+		output = inputJSON(shown, len(shown)+2) // a number may have been one
+	}
 	return Result{
-		Output: Mask(r.Output), Model: string(Mask([]byte(r.Model))), Error: MaskArguments(r.Error), SignIn: r.SignIn,
+		Output: output, Model: hide(string(Mask([]byte(r.Model))), secrets), Error: hide(MaskArguments(r.Error), secrets),
+		SignIn: r.SignIn,
 	}
 }
 

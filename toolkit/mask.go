@@ -158,3 +158,12 @@ func isSecretName(name string) bool {
 	plain := separators.Replace(strings.ToLower(name))
 	return slices.ContainsFunc(maskedNames, func(end string) bool { return strings.HasSuffix(plain, end) })
 }
+
+// hide replaces digits that are secret in a text, also if they stand in groups.
+func hide(text string, secrets []string) string {
+	for _, digits := range secrets {
+		grouped := regexp.MustCompile(strings.Join(strings.Split(digits, ""), `[ ./-]?`))
+		text = grouped.ReplaceAllLiteralString(text, Masked)
+	}
+	return text
+}

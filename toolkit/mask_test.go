@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"voicebridge/internal/testkit"
 )
@@ -115,4 +116,16 @@ func FuzzMask(f *testing.F) {
 			t.Errorf("Mask(Mask(%q)) = %q", data, again)
 		}
 	})
+}
+
+// TestHide has digits that a caller has typed in what models and tools make of them.
+func TestHide(t *testing.T) {
+	t.Parallel()
+	call := Call{Name: "pay", Arguments: `{"card":"4711 1234-5678 9010","n":4711,"of":471}`, Secrets: []string{"4711123456789010", "4711"}}
+	v := NewRegistry().Invoke("", call, 0, time.Now())
+	testkit.Equal(t, string(v.Part().Input), `"{\"card\":\"[masked]\",\"n\":[masked],\"of\":471}"`, "arguments")
+	testkit.Equal(t, v.Call.Arguments, call.Arguments, "what the tool gets")
+	v.Finish(Result{Output: []byte(`{"said":"4711","n":1}`), Model: "You said 4711."}, time.Now())
+	testkit.Equal(t, string(v.Part().Output), `{"said":"[masked]","n":1}`, "output")
+	testkit.Equal(t, v.Result().Model, "You said 4711.", "what the model reads")
 }

@@ -47,6 +47,8 @@ type Call struct {
 	Owner, ThreadID string
 	// CallID is our id of the live voice call, empty in a text turn.
 	CallID string
+	// Secrets are digits that the model knows and nobody else is to know: a caller has typed them.
+	Secrets []string
 	// Lent are tools of the clients of whoever makes the call, which this one may offer to a model of its own.
 	// [Chunk.Inner] tells of each call before it runs.
 	Lent []Tool

@@ -47,7 +47,8 @@ func (h phones) talk(
 		}
 	}
 	stream := phone.NewStream(phone.Config{
-		Carrier: carrier, Start: start, Gone: gone, Grace: h.Phone.Grace, Log: log,
+		Carrier: carrier, Start: start, Gone: gone, Grace: h.Phone.Grace,
+		Mask: started.MaskKeys, Log: log,
 		Keys: func(keys string) {
 			m := thread.Message{Parts: []thread.Part{thread.TextPart("DTMF: " + keys)}}
 			m.Metadata.Source = thread.SourceKeys

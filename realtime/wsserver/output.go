@@ -91,12 +91,13 @@ func (o *output) write(p *media.Packet) error {
 	if p.Part != nil {
 		return o.comesEarly(p)
 	}
+	before := len(o.bytes)
 	sound, quiet, err := o.convert(o.bytes, p)
 	if o.bytes = sound; o.cut {
 		o.bytes = sound[:0]
 	}
 	if o.playing == "" {
-		o.unannounced(quiet)
+		o.unannounced(len(sound)-before, quiet)
 		o.follow()
 		return err
 	}
@@ -107,13 +108,16 @@ func (o *output) write(p *media.Packet) error {
 }
 
 // unannounced keeps the sound that comes while nothing is heard: an upstream sends silence then, or the beginning of
-// what it announces just now.
-func (o *output) unannounced(quiet bool) {
-	if quiet {
-		o.bytes = o.bytes[:0]
+// what it announces soon. GPT-Live does so some words later, when a short answer may be over.
+func (o *output) unannounced(bytes int, quiet bool) {
+	o.hushed += bytes
+	if !quiet {
+		o.hushed = 0
+	}
+	if o.trim(); o.hushed >= len(o.bytes) {
+		o.bytes, o.hushed = o.bytes[:0], 0
 		return
 	}
-	o.trim()
 	if n := len(o.answers); n > 0 && !o.answers[n-1].heard && o.length() >= unannounced {
 		o.begin(o.answers[n-1].response)
 	}

@@ -13,8 +13,9 @@ import (
 const hush = -70
 
 const (
-	// maxUnannounced is how much sound is kept that comes before its beginning was announced.
-	maxUnannounced = 500 * time.Millisecond
+	// maxUnannounced is how much sound is kept that comes before its beginning was announced: the words of GPT-Live come
+	// up to 400 ms after their sound, and several at a time.
+	maxUnannounced = 1500 * time.Millisecond
 	// maxEarlySound is how much sound may wait for the client beside what is due.
 	maxEarlySound = 10 * time.Second
 	// maxUnnamed is how much of it may wait for the event that says what it is part of, beside what is due, and
@@ -28,6 +29,7 @@ type sound struct {
 	next   media.Format // what the client has asked for, from the next session.updated on
 	reader *transcode.Reader
 	bytes  []byte         // sound that is no event yet
+	hushed int            // how many bytes of that are quiet at its end, while nothing is heard
 	early  []media.Packet // sound that comes before it is heard, and waits for what it is part of to be announced
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -518,3 +519,12 @@ const metaResumed = "resumed"
 
 // maskedKeys stands for keys of a telephone of which the model alone learns which they were.
 const maskedKeys = "DTMF: ****"
+
+// minSecret is how many digits are a secret: fewer choose from a menu, and stand in much else.
+const minSecret = 3
+
+// secretsOf returns the digits of keys that are secret.
+func secretsOf(keys string) []string {
+	digits := strings.FieldsFunc(keys, func(r rune) bool { return r < '0' || r > '9' })
+	return slices.DeleteFunc(digits, func(d string) bool { return len(d) < minSecret })
+}

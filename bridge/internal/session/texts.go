@@ -118,6 +118,7 @@ func (t *texts) send(in ServerText, itemID string, sent sentEvent) {
 	m.setText(0, in.Text)
 	if m.masked = t.MaskKeys && source == thread.SourceKeys; m.masked {
 		m.setText(0, maskedKeys)
+		t.transcript.secrets = append(t.transcript.secrets, secretsOf(in.Text)...)
 	}
 	m.show(in.Images)
 	t.delivered[m.id] = m

@@ -29,7 +29,7 @@ func (t *tools) called(it *item, raw *realtime.Item, r *response) {
 	}
 	run := &toolRun{response: r, gen: it.gen, Invocation: t.registry.Invoke("", toolkit.Call{
 		ID: raw.CallID, Name: raw.Name, Arguments: raw.Arguments,
-		Owner: t.Key.Owner, ThreadID: t.Key.Thread, CallID: t.CallID,
+		Owner: t.Key.Owner, ThreadID: t.Key.Thread, CallID: t.CallID, Secrets: slices.Clone(t.transcript.secrets),
 	}, 0, t.now)}
 	run.side, _ = t.client.declared.of(raw.Name)
 	t.byID[raw.CallID] = run
@@ -121,6 +121,7 @@ func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
 		if t.phase >= draining {
 			return
 		}
+		in.Call.Secrets = within.Call.Secrets
 		run = &toolRun{within: within, gen: t.up.gen, Invocation: t.registry.Invoke("", in.Call, 0, t.now)}
 		run.Entry.Executor, run.Entry.Server = in.Executor, in.Server
 		run.side, _ = t.client.declared.of(in.Call.Name)

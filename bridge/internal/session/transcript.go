@@ -23,7 +23,8 @@ type transcript struct {
 	messages []*message       // of this call, in the order of their creation
 	growing  []*message       // those that may have a deadline
 	memory   memory
-	pace     pace // of the voice, at the speed to which it is set
+	secrets  []string // digits of keys that are masked
+	pace     pace     // of the voice, at the speed to which it is set
 	speed    float64
 }
 
