@@ -1,17 +1,12 @@
 package e2e
 
 import (
-	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,8 +18,7 @@ import (
 	"voicebridge/thread"
 )
 
-// caller is a browser: a Pion peer that makes the offer, as a page does, in this process
-// or in a process of its own.
+// caller is a browser: a Pion peer that makes the offer, as a page does.
 type caller struct {
 	t       *testing.T
 	rig     *rig
@@ -35,8 +29,7 @@ type caller struct {
 	nameless bool
 	send     func([]byte) error
 
-	peer    *rtc.Peer    // nil when the browser is a process of its own
-	process *callProcess // else nil
+	peer *rtc.Peer
 
 	mu      sync.Mutex
 	events  []timedEvent
@@ -287,27 +280,6 @@ func (c *caller) speak() {
 	c.until("spoken turn", func() bool { return c.turns > before })
 }
 
-// sendSilence sends silence, as an open microphone does, until the test ends.
-func (c *caller) sendSilence(write func(*media.Packet) error) {
-	ended := make(chan struct{})
-	c.t.Cleanup(func() { <-ended })
-	go func() {
-		defer close(ended)
-		tick := time.Tick(20 * time.Millisecond)
-		p := media.Packet{Payload: []byte{0xf8, 0xff, 0xfe}}
-		for {
-			select {
-			case <-c.t.Context().Done():
-				return
-			case <-tick:
-			}
-			_ = write(&p) // fails while there is no connection
-			p.Sequence++
-			p.Timestamp += 960
-		}
-	}()
-}
-
 // spokenTurns is how many spoken turns the upstream has recognised.
 func (c *caller) spokenTurns() int {
 	c.mu.Lock()
@@ -352,112 +324,6 @@ func (c *caller) hangUp() {
 	if status != 200 && status != 404 {
 		c.t.Errorf("hang up: %d %s", status, body)
 	}
-}
-
-// callProcess is a browser in its own process.
-type callProcess struct {
-	signal func(syscall.Signal) error
-	lines  *bufio.Reader
-}
-
-// goodbye is the line by which a call process says that its connection has ended.
-const goodbye = `"closed"`
-
-// newCallProcess starts a browser process and returns it with its offer.
-func newCallProcess(t *testing.T, c *caller) (offer string) {
-	t.Helper()
-	self, err := os.Executable()
-	must(t, err)
-	cmd := command(t, self, []string{actsAs + "=" + asCaller})
-	cmd.Stderr = t.Output()
-	in, errIn := cmd.StdinPipe()
-	out, errOut := cmd.StdoutPipe()
-	must(t, errors.Join(errIn, errOut, cmd.Start()))
-	p := &callProcess{signal: func(s syscall.Signal) error { return cmd.Process.Signal(s) }, lines: bufio.NewReader(out)}
-	c.process = p
-	c.send = func(data []byte) error {
-		_, err := fmt.Fprintf(in, "%s\n", data)
-		return err
-	}
-	line, err := p.lines.ReadBytes('\n')
-	if err != nil || json.Unmarshal(line, &offer) != nil {
-		t.Fatalf("the browser process said %q: %v", line, err)
-	}
-	ended := make(chan struct{})
-	t.Cleanup(func() {
-		_ = p.signal(syscall.SIGKILL) // it may have ended already
-		<-ended
-		_ = cmd.Wait()
-	})
-	go func() {
-		defer close(ended)
-		for {
-			line, err := p.lines.ReadBytes('\n')
-			line = []byte(strings.TrimSuffix(string(line), "\n"))
-			if err != nil || string(line) == goodbye {
-				c.update(func() { c.closed = true })
-			}
-			if err != nil {
-				return
-			}
-			if string(line) != goodbye {
-				c.message(line)
-			}
-		}
-	}()
-	return offer
-}
-
-// actAsCaller is the other process: it writes its offer and what it receives, one line
-// each, and reads the answer and what it is to send.
-func actAsCaller(in io.Reader, out io.Writer) {
-	err := func() error {
-		api, err := rtc.New(rtc.Config{Loopback: true})
-		if err != nil {
-			return err
-		}
-		var mu sync.Mutex
-		write := func(line []byte) {
-			mu.Lock()
-			defer mu.Unlock()
-			_, _ = out.Write(append(line, '\n')) // the reader may be gone
-		}
-		peer, offer, err := api.Offer(context.Background(), media.Handlers{
-			Message: write,
-			State: func(s media.State) {
-				if s == media.StateClosed || s == media.StateFailed {
-					write([]byte(goodbye))
-				}
-			},
-		})
-		if err != nil {
-			return err
-		}
-		line, err := json.Marshal(offer)
-		if err != nil {
-			return err
-		}
-		write(line)
-		lines := bufio.NewReader(in)
-		var answer string
-		if line, err = lines.ReadBytes('\n'); err == nil {
-			err = json.Unmarshal(line, &answer)
-		}
-		if err == nil {
-			err = peer.Accept(context.Background(), answer)
-		}
-		for err == nil {
-			if line, err = lines.ReadBytes('\n'); err == nil {
-				err = peer.Send(context.Background(), line[:len(line)-1])
-			}
-		}
-		return errors.Join(err, api.Close())
-	}()
-	if err != nil && !errors.Is(err, io.EOF) {
-		fmt.Fprintln(os.Stderr, "caller:", err)
-		os.Exit(1)
-	}
-	os.Exit(0)
 }
 
 // answered waits until the voice has finished saying something.

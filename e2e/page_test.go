@@ -255,60 +255,6 @@ func TestPageOnPostgres(t *testing.T) {
 	}
 }
 
-// TestPageTyped types without a call, then calls on the same thread: what was typed is on
-// the page, in the thread, and in the replay of the call.
-func TestPageTyped(t *testing.T) {
-	t.Parallel()
-	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_TEXT_PROVIDER=simulator")
-	p := openBrowser(t)
-	p.visit(t, s.url)
-	p.say(t, "Show me a chart")
-	p.untilMessage(t, "user text completed", "Show me a chart")
-	p.untilMessage(t, "assistant text completed", "Let me draw that for you.")
-	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
-	p.reload(t)
-	p.untilMessage(t, "assistant text completed", "Let me draw that for you.")
-	typed := s.messages(t, p.thread(t))
-	p.click(t, "talk")
-	p.talk(t, heardWords)
-	p.untilMessage(t, "assistant voice completed", greeting)
-	wantReplay(t, s.upstream(t, 0), typed)
-	p.click(t, "hangup")
-	p.untilOver(t)
-	s.untilEnded(t, 1)
-}
-
-// TestPageAsksForApproval answers a tool's approval requests: once no, once yes.
-func TestPageAsksForApproval(t *testing.T) {
-	t.Parallel()
-	settings := write(t, "tools: {approve: [create_bar_chart]}\n")
-	s := serveWith(t, persistencetest.SQLiteURL(t), speaking(greets), "VOICEBRIDGE_CONFIG="+settings)
-	p := openBrowser(t)
-	p.visit(t, s.url)
-	p.click(t, "talk")
-	p.untilLive(t)
-	p.say(t, chartWords)
-	p.until(t, "the question", "probe.all('approval-dialog').length === 1")
-	p.click(t, "deny")
-	p.untilMessage(t, "assistant voice completed", "I am sorry, the chart could not be made.")
-	p.say(t, chartWords)
-	p.until(t, "the question again", "probe.all('approval-dialog').length === 1")
-	// The request is on its way to the page while the call is saved.
-	testkit.Eventually(t, "the record of a tool that waits", func() bool {
-		return slices.Equal(s.rows(t, "SELECT status FROM tool_calls ORDER BY started_at"), []string{"failed", "running"})
-	})
-	p.click(t, "approve")
-	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
-	p.untilMessage(t, "assistant voice completed", drawn)
-	p.click(t, "hangup")
-	p.untilOver(t)
-	s.untilEnded(t, 1)
-	log := s.rows(t, "SELECT status, error FROM tool_call_log")
-	if len(log) != 2 || !strings.HasPrefix(log[0], "failed | The user refused") || !strings.HasPrefix(log[1], "done") {
-		t.Errorf("tool calls %q", log)
-	}
-}
-
 // TestPageAsksWithoutACall answers the approval requests of a tool in typed turns: once
 // no, once yes.
 func TestPageAsksWithoutACall(t *testing.T) {

@@ -26,20 +26,14 @@ import (
 
 var must = testkit.Must
 
-// actsAs is the environment variable that makes the test binary a browser that can be
-// killed and paused.
+// actsAs is the environment variable that makes the test binary another program.
 const actsAs = "TEST_ACTS_AS"
 
-const (
-	asCaller = "caller"
-	asWorker = "worker" // which only keeps a processor busy
-)
+const asWorker = "worker" // which only keeps a processor busy
 
 // TestMain runs the tests, or whatever this process was started for.
 func TestMain(m *testing.M) {
 	switch {
-	case os.Getenv(actsAs) == asCaller:
-		actAsCaller(os.Stdin, os.Stdout)
 	case os.Getenv(actsAs) == asWorker:
 		work()
 	case code.IsChild(os.Args): // a program that a test compares with the page's

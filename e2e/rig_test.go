@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -280,8 +279,6 @@ type request struct {
 	takeover bool
 	session  string // JSON
 	faults   simulator.Faults
-	apart    bool // in its own process
-	absent   bool // never accepts the answer
 	record   bool
 	// answer changes the SDP before the browser accepts it.
 	answer func(string) string
@@ -315,12 +312,7 @@ func insist(t *testing.T, ask func() (status int, body string)) (status int, bod
 func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) {
 	t.Helper()
 	c = newCaller(t, r)
-	var offer string
-	if q.apart {
-		offer = newCallProcess(t, c)
-	} else {
-		offer = c.offer()
-	}
+	offer := c.offer()
 	path := fmt.Sprintf("/v1/realtime/calls?dcid=%s&takeover=%t", r.dcid, q.takeover)
 	if q.thread != "" {
 		path += "&thread_id=" + q.thread
@@ -345,9 +337,7 @@ func (r *rig) try(t *testing.T, q request) (c *caller, status int, body string) 
 	if q.answer != nil {
 		body = q.answer(body)
 	}
-	if !q.absent {
-		c.accept(body)
-	}
+	c.accept(body)
 	return c, got.status, body
 }
 
@@ -399,12 +389,6 @@ func (c *caller) leave() {
 // accept connects with the answer.
 func (c *caller) accept(answer string) {
 	c.t.Helper()
-	if c.peer == nil {
-		line, err := json.Marshal(answer)
-		must(c.t, err)
-		c.raw(line)
-		return
-	}
 	must(c.t, c.peer.Accept(c.rig.ctx, answer))
 	flow := new(media.Flow)
 	flow.Open()

@@ -14,7 +14,6 @@ import (
 	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/thread"
-	"voicebridge/web/access"
 	"voicebridge/web/conductor"
 	"voicebridge/web/socket"
 )
@@ -276,30 +275,6 @@ func TestConductorComesBack(t *testing.T) {
 	st.connect(t, st.key, "").sync() // nothing is left to send
 }
 
-func TestConductorComesBackAfterTheEnd(t *testing.T) {
-	t.Parallel()
-	more := make(chan struct{})
-	st := newStage(t, nil, held("One.", more), words("Two."))
-	first := st.connect(t, st.key, "")
-	first.say("hi")
-	first.want("state thinking\nappend user \"hi\"\npartial \"One.\"")
-	turn := st.chat.Running(st.key)
-	_ = first.conn.CloseNow()
-	for range first.frames { // until it is gone
-	}
-	close(more)
-	if _, err := turn.Wait(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	second := st.connect(t, st.key, "")
-	lines, _ := second.until("state idle")
-	if got := strings.Join(lines, "\n"); !strings.HasSuffix(got, ending("One. More.")) {
-		t.Errorf("got\n%s", got)
-	}
-	second.say("next")
-	second.want(answered("next", "Two."))
-}
-
 // TestConductorSendsTheEndAgain has an app whose connection dies silently: writes succeed,
 // but no ping is ever answered.
 func TestConductorSendsTheEndAgain(t *testing.T) {
@@ -506,33 +481,4 @@ func TestConductorAgentTools(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestConductorForgets(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, nil, toolCalls("", "c1", "look", "{}"), words("Yes."))
-	app := st.connect(t, st.key, "")
-	app.say("hi")
-	app.want("state thinking\nappend user \"hi\"\ncall c1 look {}")
-	turn := st.chat.Running(st.key)
-	_ = app.conn.CloseNow()
-	other := st.thread(t, access.LocalOwner)
-	sessions := st.conductors.Count
-	left := func() bool {
-		connected, _ := st.conductors.Session(st.key)
-		return !connected
-	}
-	for !left() && within(t).Err() == nil {
-		st.connect(t, other, "").sync() // each round takes the time of a few messages
-	}
-	st.connect(t, other, "").sync()
-	st.clock.advance(conductor.KeepSession + time.Second)
-	st.conductors.Forget()
-	testkit.Equal(t, sessions(), 2, "sessions while the turn runs")
-	must(t, turn.Deliver(chat.ToolResult{CallID: "c1", Output: "1"}))
-	if _, err := turn.Wait(within(t)); err != nil {
-		t.Fatal(err)
-	}
-	st.conductors.Forget() // nobody has to connect
-	testkit.Equal(t, sessions(), 1, "sessions after the turn")
 }

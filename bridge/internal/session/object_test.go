@@ -15,6 +15,19 @@ func TestVoice(t *testing.T) {
 	}
 }
 
+// TestSettings sends what the operator has chosen, and no more.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	d := Defaults{NoiseReduction: "near_field", Speed: 1.5, TranscriptionModel: "gpt-transcribe", Language: "de", TurnDetection: TurnDetection{Type: "none"}}
+	for d, want := range map[*Defaults][4]string{
+		{}: {"", "", `{"model":""}`, `{"type":"server_vad"}`},
+		&d: {`{"type":"near_field"}`, "1.5", `{"language":"de","model":"gpt-transcribe"}`, "null"},
+	} {
+		got := d.settings()
+		testkit.Equal(t, [4]string{string(got[setNoise]), string(got[setSpeed]), string(got[setTranscription]), string(got[setTurns])}, want, "of %+v", d)
+	}
+}
+
 // TestKeyterms tells the model that transcribes of words, in its own way, unless the client has hints of that kind.
 func TestKeyterms(t *testing.T) {
 	t.Parallel()
