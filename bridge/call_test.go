@@ -29,7 +29,7 @@ import (
 // sqlite returns a store on an empty database.
 func sqlite(t *testing.T) *persistence.Store {
 	t.Helper()
-	return persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	return persistencetest.SQLite(t)
 }
 
 // postgres is sqlite with the other engine, a process beside this one: it works outside of bubbles only.

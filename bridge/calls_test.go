@@ -154,7 +154,7 @@ func TestTextInACallThatEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			calls, _ := bareCalls()
-			calls.cfg.Store = persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+			calls.cfg.Store = persistencetest.SQLite(t)
 			key := persistencetest.NewThread(t, calls.cfg.Store, "ada", "")
 			fresh := newCall("call-1", key, quiet())
 			calls.live[key], calls.byID[fresh.id] = fresh, fresh

@@ -17,7 +17,6 @@ import (
 
 	"voicebridge/bridge/internal/session"
 	"voicebridge/internal/testkit"
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/realtime"
 	"voicebridge/thread"
@@ -154,7 +153,7 @@ func TestReplayable(t *testing.T) {
 // TestLastMessages reads past messages that were discarded.
 func TestLastMessages(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	key := persistencetest.NewThread(t, store, "alice", "")
 	for i := range 9 {
 		m := thread.Message{ID: fmt.Sprint("m", i), Role: thread.RoleUser, Parts: []thread.Part{text("hello")}}
@@ -226,7 +225,7 @@ func TestReplayItemsFit(t *testing.T) {
 func TestImagesFit(t *testing.T) {
 	t.Parallel()
 	const limit = 64 << 10
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	i := images{store: store, key: persistencetest.NewThread(t, store, "owner", ""), limit: new(atomic.Int64), log: slog.New(slog.DiscardHandler)}
 	i.limit.Store(limit)
 	noise := image.NewGray(image.Rect(0, 0, 240, 240))

@@ -53,7 +53,7 @@ func TestAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			provider := limited{deltas(says("ok")), c.accepts}
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
+			b := start(t, persistencetest.SQLite(t),
 				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1, Context: noContext{}})
 			b.say(strings.Repeat("words ", 100))
 			url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 3))
@@ -87,7 +87,7 @@ func TestTooLongForTheModel(t *testing.T) {
 			}
 			return nil
 		})
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		for n := range 12 {
 			if r := b.wait(b.turn(chat.TurnRequest{Text: fmt.Sprintf("%d %s", n, strings.Repeat("words ", 100)), Instructions: instructionsFor(n)})); r.Err != nil {
 				t.Fatalf("turn %d ends with %v", n, r.Err)
@@ -142,7 +142,7 @@ func TestTooLongAfterATool(t *testing.T) {
 			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}
 	}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, long), NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, long), NoTitles: true})
 	b.say("one " + strings.Repeat("words ", 100))
 	b.say("two " + strings.Repeat("words ", 100))
 	if r := b.say("Go"); r.Err != nil || r.Text != "ok" {
@@ -174,7 +174,7 @@ func TestResultTooLongForTheModel(t *testing.T) {
 			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}
 	}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, long), NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, long), NoTitles: true})
 	b.say("one")
 	for _, words := range []string{"Go", "And?"} {
 		if r := b.say(words); r.Err != nil || r.Text != "ok" {
@@ -184,47 +184,6 @@ func TestResultTooLongForTheModel(t *testing.T) {
 		if !strings.Contains(last, "user: one\n") || !strings.Contains(last, "user: Go\n") || !strings.Contains(last, "xxx […] <- a long") {
 			t.Errorf("the last request is\n%s", last)
 		}
-	}
-}
-
-// TestLongRequestRefused makes a long request shorter, as often as it takes, if the model says that it is too long, and once
-// if it refuses it for reasons that nobody knows.
-func TestLongRequestRefused(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		refusal  llm.Error
-		limit    int // characters
-		requests int
-		fails    bool
-	}{
-		"much too long":            {llm.Error{Kind: llm.KindTooLong, Status: 400}, 900, 3, false},
-		"no reason":                {llm.Error{Kind: llm.KindBadRequest, Status: 400}, 4000, 2, false},
-		"no reason, of status 422": {llm.Error{Kind: llm.KindBadRequest, Status: 422}, 4000, 2, false},
-		"trouble":                  {llm.Error{Kind: llm.KindOverloaded, Status: 500}, 4000, 2, false},
-		"no reason, and no help":   {llm.Error{Kind: llm.KindBadRequest, Status: 400}, 0, 2, true},
-		"no such model":            {llm.Error{Kind: llm.KindBadRequest, Status: 404}, 4000, 1, true},
-		"no key":                   {llm.Error{Kind: llm.KindAuth, Status: 401}, 4000, 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			begun := false
-			provider := refusing(func(r llm.Request) *llm.Error {
-				if begun && len(talk(r.Messages)) > c.limit {
-					return new(c.refusal)
-				}
-				return nil
-			})
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
-				chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Attempts: 1, Context: noContext{}})
-			for range 14 {
-				b.say(strings.Repeat("words ", 120))
-			}
-			begun = true
-			r := b.say("And?")
-			if n := len(provider.seen()) - 14; (r.Err != nil) != c.fails || n != c.requests {
-				t.Errorf("the turn ends with %v after %d requests, want %d", r.Err, n, c.requests)
-			}
-		})
 	}
 }
 
@@ -239,7 +198,7 @@ func TestWithoutWhatIsRefused(t *testing.T) {
 			}
 			yield(llm.Delta{Text: "ok", Without: "tools", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, persistencetest.SQLite(t), asking(provider))
 		r := b.wait(b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: tools}}))
 		testkit.Equal(t, string(r.Message.Metadata.Extra["without"]), `"tools"`, "the answer is without")
 	}
@@ -254,7 +213,7 @@ func TestPictureForABlindModel(t *testing.T) {
 		}
 		return nil
 	})
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Attempts: 1})
+	b := start(t, persistencetest.SQLite(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Attempts: 1})
 	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 3))
 	picture := chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}}
 	if r := b.wait(b.turn(picture)); r.Err == nil {

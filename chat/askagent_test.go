@@ -152,7 +152,7 @@ func TestAskAgentFails(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				provider := &fake{name: "fake", answer: func(_ context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) { c.answer(yield) }}
-				b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+				b := start(t, open(t), asking(provider))
 				call := b.askCall("fc_1", "How many?")
 				if c.change != nil {
 					c.change(&call)
@@ -178,7 +178,7 @@ func TestAskAgentTwice(t *testing.T) {
 			}
 			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		first := make(chan toolkit.Result, 1)
 		go func() { first <- b.asker().Call(t.Context(), b.askCall("fc_1", "One?"), nil) }()
 		testkit.Take(t, "the beginning", began)
@@ -214,7 +214,7 @@ func TestAskAgentEnds(t *testing.T) {
 					for yield(llm.Delta{Text: "So far. "}, nil) && sleep(ctx, 20*time.Second) == nil {
 					}
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+				b := start(t, store, asking(provider))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				answered := make(chan struct{}, 100)
@@ -253,7 +253,7 @@ func TestAskAgentGoesOn(t *testing.T) {
 				_ = yield(llm.Delta{Text: "forty two."}, nil) && yield(llm.Delta{Stop: llm.StopEnd}, nil)
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		ctx, hangUp := context.WithCancelCause(t.Context())
 		time.AfterFunc(10*time.Second, func() { hangUp(toolkit.ErrCallEnded) })
 		if result, _ := b.ask(ctx, b.askCall("fc_1", "How many?")); !result.Failed() {
@@ -277,9 +277,9 @@ func (b *bench) interrupt(t *testing.T) {
 // TestAskAgentLongAnswer cuts what is to be spoken, not what is saved.
 func TestAskAgentLongAnswer(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	long := strings.Repeat("é😀", 5000)
-	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says(long))}, NoTitles: true})
+	b := start(t, store, asking(deltas(says(long))))
 	result, _ := b.ask(t.Context(), b.askCall("fc_1", "Everything?"))
 	spoken := result.ForModel()
 	if len(spoken) > 4000 || !utf8.ValidString(spoken) || !strings.HasSuffix(spoken, "on the screen.]") || !strings.Contains(string(result.Output), long) {
@@ -293,7 +293,7 @@ func TestAskAgentLongAnswer(t *testing.T) {
 // TestAskAgentAsks has the agent use a tool that the user must approve.
 func TestAskAgentAsks(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	risky, ran := counted("risky")
 	b := start(t, store, asks(t, deltas(calls("a", "risky", "{}"), says("Done.")), risky))
 	result := b.asker().Call(t.Context(), b.askCall("fc_1", "Do it?"), func(c toolkit.Chunk) {
@@ -313,8 +313,8 @@ func TestAskAgentAsks(t *testing.T) {
 // TestQuestions refuses inconsistent questions.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
-	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
+	store := persistencetest.SQLite(t)
+	b := start(t, store, asking(deltas(says("ok"))))
 	for name, req := range map[string]chat.TurnRequest{
 		"asked by nobody": {Question: "x"},
 		"no question":     {AskedBy: "fc"},
@@ -332,7 +332,7 @@ func TestQuestions(t *testing.T) {
 // TestAskAgentLent has the agent use a tool of whoever asks: they are told of the call, whole, before it runs, and of its end.
 func TestAskAgentLent(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	theirs, ran := counted("theirs")
 	own, _ := counted("own")
 	taken, not := counted("own")

@@ -7,7 +7,6 @@ import (
 	"voicebridge/assistant"
 	"voicebridge/chat"
 	"voicebridge/llm"
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/toolkit"
 )
@@ -26,7 +25,7 @@ func TestAsk(t *testing.T) {
 	t.Parallel()
 	first, second := deltas(says("one")), deltas(says("two"))
 	second.name = "second"
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{
+	b := start(t, persistencetest.SQLite(t), chat.Config{
 		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true,
 		Settings: chat.Settings{MaxTokens: 500}, Attempts: 2,
 	})
@@ -57,7 +56,7 @@ func TestAssistantsOfTurns(t *testing.T) {
 	t.Parallel()
 	first, second := deltas(says("one")), deltas(says("two"))
 	second.name = "second"
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	b := start(t, store, chat.Config{
 		Providers: []llm.Provider{first, second}, Models: map[string]string{"fake": "m1", "second": "m2"}, NoTitles: true, UserName: strings.ToUpper,
 		Settings: chat.Settings{Instructions: "The server's.", MaxTokens: 500}, SpokenInstructions: "The server's voice.",
@@ -118,7 +117,7 @@ func TestCostOfALentAssistant(t *testing.T) {
 	t.Parallel()
 	for owner, want := range map[string][2]int{"anna": {9000, 3}, "eve": {500, 1}} {
 		provider := deltas(says("one"), says("two"))
-		store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+		store := persistencetest.SQLite(t)
 		b := start(t, store, chat.Config{
 			Providers: []llm.Provider{provider}, NoTitles: true, Settings: chat.Settings{MaxTokens: 500},
 			History: chat.HistoryConfig{MaxTurns: 1},
@@ -142,7 +141,7 @@ func TestCostOfALentAssistant(t *testing.T) {
 func TestApprovalsOfAssistants(t *testing.T) {
 	t.Parallel()
 	provider := deltas(calls("c1", "echo", `{"a":1}`), says("done"))
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true, Tools: tools(t, echo), ApproveTools: toolkit.MustNames("other")})
 	b.makes(`{"id":"careful","name":"Careful","text":{"max_tokens":77},"tools":{"approve":["ec*"]}}`)
 	_, err := store.SetAssistant(t.Context(), b.key, assistant.Ref{Owner: b.key.Owner, ID: "careful"}, nil)

@@ -30,7 +30,7 @@ func define(names ...string) []toolkit.Definition {
 func TestClientAnswers(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
 		provider := deltas(calls("ok", "look", `{"a":"x"}`, "bad", "look", `{}`, "late", "look", `{}`, "wrong", "look", `{"a":5}`), says("Done."))
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		begun := time.Now()
 		asked := map[string]string{}
@@ -93,7 +93,7 @@ func TestClientIsAskedOneByOne(t *testing.T) {
 				}
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		synctest.Wait()
 		if w := turn.Waiting(); len(w) != 1 || w[0].ID != "one" {
@@ -132,7 +132,7 @@ func TestClientIsLate(t *testing.T) {
 				}
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		given := 0
 		for e, err := range turn.Events(t.Context(), 0) {
@@ -173,7 +173,7 @@ func TestClientIsLate(t *testing.T) {
 
 func TestClientIsInterrupted(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`))}, NoTitles: true})
+		b := start(t, store, asking(deltas(calls("a", "look", `{}`))))
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		large := chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}
@@ -199,7 +199,7 @@ func TestTooManyCalls(t *testing.T) {
 		for n := range 65 {
 			list = append(list, fmt.Sprintf("c%d", n), "look", `{}`)
 		}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls(list...), says("ok"))}, NoTitles: true})
+		b := start(t, store, asking(deltas(calls(list...), says("ok"))))
 		r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
 		if r.Err == nil || !strings.Contains(r.Err.Message, "more than 64 tools") {
 			t.Errorf("Wait() = %+v", r)
@@ -210,7 +210,7 @@ func TestTooManyCalls(t *testing.T) {
 
 func TestClientSendsTooMuch(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(calls("a", "look", `{}`), says("ok"))}, NoTitles: true})
+		b := start(t, store, asking(deltas(calls("a", "look", `{}`), says("ok"))))
 		turn := b.turn(chat.TurnRequest{Text: "Go", Client: &chat.ClientTools{Tools: define("look"), Wait: true}})
 		b.until(turn, chat.EventToolAsked)
 		wantCall(t, "Deliver()", turn.Deliver(chat.ToolResult{CallID: "a", Output: strings.Repeat("x", chat.MaxToolOutput+1)}), "a", chat.ErrTooLarge)
@@ -236,7 +236,7 @@ func TestFollow(t *testing.T) {
 			}
 			_ = yield(llm.Delta{Text: "two"}, nil) && yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		first := b.until(turn, chat.EventTextDelta)
 		gone, leave := context.WithCancel(t.Context())

@@ -77,7 +77,7 @@ assistant completed: | "again"`)
 func TestReplaceTheAnswerOfTheDead(t *testing.T) {
 	t.Parallel()
 	provider := deltas(says("Again."))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	half := thread.Metadata{Source: thread.SourceText, Status: thread.StatusInProgress}
 	b.write(
 		thread.Message{ID: "m1", Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("Go")}},
@@ -93,7 +93,7 @@ func TestReplaceTheAnswerOfTheDead(t *testing.T) {
 func TestCallIDsOfEarlierTurns(t *testing.T) {
 	t.Parallel()
 	provider := deltas(calls("call_0", "echo", `{"n":1}`), says("One."), calls("call_0", "echo", `{"n":2}`), says("Two."))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true})
 	b.say("First")
 	b.say("Second")
 	ids := map[string]int{}
@@ -260,7 +260,7 @@ func TestBusy(t *testing.T) {
 			}
 			yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		var won atomic.Pointer[chat.Turn]
 		var sides sync.WaitGroup
 		for range 10 {
@@ -301,8 +301,8 @@ func TestTwoInstances(t *testing.T) {
 			<-ctx.Done()
 		}
 	}}
-	one := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-	two := start(t, persistencetest.Open(t, url, persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	one := start(t, persistencetest.Open(t, url, persistence.Options{}), asking(provider))
+	two := start(t, persistencetest.Open(t, url, persistence.Options{}), asking(provider))
 	turn := one.turn(chat.TurnRequest{Text: "Go"})
 	testkit.Take(t, "the beginning", began)
 	if _, err := two.c.Turn(t.Context(), chat.TurnRequest{Key: one.key, Text: "me too"}); !errors.Is(err, chat.ErrBusy) {
@@ -394,7 +394,7 @@ func TestShutdown(t *testing.T) {
 func TestOpening(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("ok"))
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		_, err := b.c.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "x", Queued: &queued.Claimed{ID: "q", Attempt: 1}})
 		if !errors.Is(err, chat.ErrUnclaimed) || len(b.messages()) != 0 {
 			t.Errorf("Turn() = %v, and %d messages", err, len(b.messages()))
@@ -424,7 +424,7 @@ func TestOpening(t *testing.T) {
 func TestAnswersNameWhatTheyAnswer(t *testing.T) {
 	t.Parallel()
 	provider := deltas(says("1"), says("2"), says("1 again"), says("1 once more"))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	first, second := b.turn(chat.TurnRequest{Text: "One", MessageID: "m1"}), ""
 	b.wait(first)
 	b.say("Two")
@@ -485,7 +485,7 @@ func testRefusedTurn(t *testing.T, refuse func(yield func(llm.Delta, error) bool
 		}
 		later(ctx, n, req, yield)
 	}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	r := b.wait(b.turn(chat.TurnRequest{Text: "Bad", MessageID: "m1", Instructions: []string{"Be brief."}}))
 	if r.Finish != chat.FinishFilter || r.Status != thread.StatusCompleted || !strings.Contains(r.Text, "I\nThe provider's content filter") {
 		t.Errorf("the refused turn ended as %+v", r)
@@ -503,7 +503,7 @@ func testRefusedTurn(t *testing.T, refuse func(yield func(llm.Delta, error) bool
 func TestRefusedQuestion(t *testing.T) {
 	t.Parallel()
 	provider := deltas([]llm.Delta{{Stop: llm.StopRefusal}}, says("ok"))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	b.wait(b.turn(chat.TurnRequest{Question: "Bad", AskedBy: "fc_1"}))
 	b.wait(b.turn(chat.TurnRequest{Question: "Good", AskedBy: "fc_2"}))
 	checkText(t, "the next question", talk(provider.seen()[1].Messages), "user: Good")
@@ -512,7 +512,7 @@ func TestRefusedQuestion(t *testing.T) {
 // TestResetAtTheBeginning resets a thread when a turn has saved its message, and has not read the thread yet.
 func TestResetAtTheBeginning(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{deltas()}})
+	b := start(t, persistencetest.SQLite(t), chat.Config{Providers: []llm.Provider{deltas()}})
 	user, err := persistencetest.AppendMessage(t.Context(), b.store, b.key, thread.Message{Role: thread.RoleUser, Parts: []thread.Part{thread.TextPart("x")}})
 	must(t, err)
 	for _, when := range []string{"before a reset", "after it"} {
@@ -528,7 +528,7 @@ func TestResetAtTheBeginning(t *testing.T) {
 // any longer.
 func TestNeverBegan(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	entered, release := make(chan struct{}), make(chan struct{})
 	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true, Tools: func(context.Context, string, assistant.Assistant) (*toolkit.Registry, error) {
 		close(entered)
@@ -559,7 +559,7 @@ func TestNeverBegan(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, Tools: tools(t, echo)})
 	def := func(name string) *chat.ClientTools {
 		return &chat.ClientTools{Tools: []toolkit.Definition{{Name: name, Parameters: json.RawMessage(`{"type":"object"}`)}}}

@@ -237,7 +237,7 @@ func TestExtractionFails(t *testing.T) {
 				model := &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
 					c.answers[min(n, len(c.answers)-1)](yield)
 				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{model}, NoTitles: true})
+				b := start(t, store, asking(model))
 				b.makes(booking)
 				b.called("call-1", c.assistant)
 				got := b.read("call-1")
@@ -256,7 +256,7 @@ func TestExtractionStops(t *testing.T) {
 			<-ctx.Done()
 			yield(llm.Delta{}, ctx.Err())
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{model}, NoTitles: true})
+		b := start(t, store, asking(model))
 		b.makes(booking)
 		at := time.Now()
 		must(t, store.Records.SaveCall(t.Context(), b.key, records.Call{ID: "silent", StartedAt: at.Add(-time.Hour), EndedAt: &at, AssistantID: "booking", AssistantOwner: b.key.Owner, Extraction: records.ExtractionWaiting}))

@@ -46,7 +46,7 @@ func look(media chat.Media, picture []byte) tool {
 // seeing runs a coordinator whose tool returns a picture.
 func seeing(t *testing.T, provider llm.Provider, quota int64) (b *bench, picture []byte) {
 	t.Helper()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	picture = pngOf(t, 3)
 	registry := toolkit.NewRegistry()
 	must(t, registry.Add(toolkit.Entry{Tool: look(chat.Media{Store: store, Quota: quota}, picture), Executor: toolkit.ExecutorMCP, Server: "s"}))
@@ -87,32 +87,6 @@ func TestImageOfATool(t *testing.T) {
 	}
 }
 
-// TestBlindModel continues without images, once, when a model refuses them.
-func TestBlindModel(t *testing.T) {
-	t.Parallel()
-	answers := deltas(calls("a", "look", `{}`), says("never"), says("I see words."), says("Words again."))
-	inner := answers.answer
-	answers.answer = func(ctx context.Context, n int, req llm.Request, yield func(llm.Delta, error) bool) {
-		if len(shown(req)) > 0 {
-			yield(llm.Delta{}, &llm.Error{Kind: llm.KindBadRequest, Status: 400, Message: "This model does not support images."})
-			return
-		}
-		inner(ctx, n, req, yield)
-	}
-	b, picture := seeing(t, answers, 0)
-	if r := b.say("Look."); r.Err != nil || r.Message.Text() != "I see words." {
-		t.Errorf("the turn ends with %v, %q", r.Err, r.Message.Text())
-	}
-	if r := b.say("And?"); r.Err != nil || len(answers.seen()) != 5 {
-		t.Errorf("the next turn ends with %v after %d requests", r.Err, len(answers.seen()))
-	}
-	// An image that the user shows is part of the question: it is not dropped silently.
-	url := "data:image/png;base64," + base64.StdEncoding.EncodeToString(picture)
-	if r := b.wait(b.turn(chat.TurnRequest{Text: "This?", Images: []chat.Image{{MediaType: "image/png", URL: url}}})); r.Err == nil {
-		t.Errorf("a refused image of the user gives %q", r.Message.Text())
-	}
-}
-
 // picky returns a provider that accepts only some images.
 func picky(f *fake) limited {
 	return limited{f, llm.Accepts{Images: llm.ImageLimits{Types: []string{"image/jpeg"}}}}
@@ -123,7 +97,7 @@ func picky(f *fake) limited {
 func TestImageLimits(t *testing.T) {
 	t.Parallel()
 	provider := picky(deltas(says("A line.")))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	broken, err := b.store.Pictures.Save(t.Context(), b.key, pictures.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("GIF")}, 0)
 	must(t, err)
 	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
@@ -141,7 +115,7 @@ func TestImageLimits(t *testing.T) {
 func TestConvertedOnce(t *testing.T) {
 	t.Parallel()
 	provider := picky(deltas(says("A line.")))
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+	b := start(t, persistencetest.SQLite(t), asking(provider))
 	line := chat.Image{MediaType: "image/png", URL: "data:image/png;base64," + base64.StdEncoding.EncodeToString(pngOf(t, 4))}
 	b.wait(b.turn(chat.TurnRequest{Text: "What is it?", Images: []chat.Image{line}}))
 	b.say("And now?")

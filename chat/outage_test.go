@@ -50,7 +50,7 @@ func TestSlowDatabase(t *testing.T) {
 			}
 			yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		release := hold(t, b)
 		begun := time.Now()
@@ -89,7 +89,7 @@ func TestSlowEnd(t *testing.T) {
 			<-end
 			yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		<-answered
 		time.AfterFunc(5*time.Second, hold(t, b))
@@ -115,7 +115,7 @@ func TestOutage(t *testing.T) {
 			}
 			yield(llm.Delta{Text: "!", Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		<-answered
 		release := hold(t, b)

@@ -81,7 +81,7 @@ func TestStablePrefix(t *testing.T) {
 func TestLongThreadKeepsItsInstructions(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("Arr."))
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		b.write(words(thread.RoleSystem, "Talk like a queen."), words(thread.RoleUser, "Hi"))
 		must(t, b.store.ResetThread(t.Context(), b.key))
 		long := []thread.Message{words(thread.RoleSystem, "Talk like a pirate."), words(thread.RoleSystem, "Be brief.")}
@@ -130,7 +130,7 @@ func (forgetful) SearchMessages(context.Context, thread.Key, []string, int) ([]p
 func TestImages(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) *persistence.Store) {
 		provider := deltas(says("A dot."))
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, open(t), asking(provider))
 		saved, err := b.store.Pictures.Save(t.Context(), b.key, pictures.Image{MediaType: "image/gif", Width: 1, Height: 1, Data: []byte("kept")}, 0)
 		must(t, err)
 		dot := pngOf(t, 1)

@@ -12,7 +12,6 @@ import (
 	"voicebridge/chat/chattest"
 	"voicebridge/internal/testkit"
 	"voicebridge/llm"
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 )
@@ -102,7 +101,7 @@ func TestSavedReply(t *testing.T) {
 					yield(llm.Delta{}, &llm.Error{Kind: llm.KindTooLong, Provider: "fake", Message: "It is too long."})
 				}
 			}}
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}),
+			b := start(t, persistencetest.SQLite(t),
 				chat.Config{Providers: []llm.Provider{provider}, Tools: tools(t, echo), NoTitles: true, Attempts: 1})
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			testkit.Take(t, "g.reached", g.reached)
@@ -166,7 +165,7 @@ func TestSavedApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			risky, _ := counted("risky")
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), asks(t, deltas(calls("a", "risky", `{"n":1}`), says("Done.")), risky))
+			b := start(t, persistencetest.SQLite(t), asks(t, deltas(calls("a", "risky", `{"n":1}`), says("Done.")), risky))
 			turn := b.turn(chat.TurnRequest{Text: "Go"})
 			q := b.question(turn)
 			b.openApproval()

@@ -128,7 +128,7 @@ func TestSessionCalls(t *testing.T) {
 		for i, arguments := range asked {
 			list = append(list, fmt.Sprint("c", i), "look", arguments)
 		}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
+		b := start(t, open(t), asking(deltas(calls(list...))))
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
 		must(t, err)
 		r, s, err := b.c.SessionMessage(t.Context(), thread.Key{Owner: "anna", Thread: s.ID}, "Go", nil)
@@ -150,7 +150,7 @@ func TestParallelOutputs(t *testing.T) {
 		for i := range 12 {
 			list = append(list, fmt.Sprint("c", i), "look", "{}")
 		}
-		b := start(t, open(t), chat.Config{Providers: []llm.Provider{deltas(calls(list...))}, NoTitles: true})
+		b := start(t, open(t), asking(deltas(calls(list...))))
 		s, err := b.c.CreateSession(t.Context(), "anna", chat.SessionRequest{Tools: define("look")})
 		must(t, err)
 		key := thread.Key{Owner: "anna", Thread: s.ID}
@@ -333,7 +333,7 @@ func TestDeleteFails(t *testing.T) {
 func TestTurnThatCannotBegin(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), chat.Config{
+	b := start(t, persistencetest.SQLite(t), chat.Config{
 		NoTitles: true, Providers: []llm.Provider{deltas(says("Yes."))},
 		Tools: func(ctx context.Context, _ string, _ assistant.Assistant) (*toolkit.Registry, error) {
 			g.pass(ctx)

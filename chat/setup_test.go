@@ -148,6 +148,11 @@ type bench struct {
 	stop  func()
 }
 
+// asking is a configuration with one provider, which is asked for answers only.
+func asking(p llm.Provider) chat.Config {
+	return chat.Config{Providers: []llm.Provider{p}, NoTitles: true}
+}
+
 // start runs a coordinator until the test ends.
 func start(t *testing.T, store *persistence.Store, cfg chat.Config) *bench {
 	t.Helper()

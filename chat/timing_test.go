@@ -39,44 +39,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// TestRetry fails a few times before the first byte.
-func TestRetry(t *testing.T) {
-	for name, c := range map[string]struct {
-		failures []*llm.Error
-		requests int
-		ok       bool
-		least    time.Duration
-		most     time.Duration
-	}{
-		"twice":           {[]*llm.Error{{Kind: llm.KindOverloaded}, {Kind: llm.KindUnavailable}}, 3, true, 1500 * time.Millisecond, 2 * time.Second},
-		"always":          {[]*llm.Error{{Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}, {Kind: llm.KindRate}}, 3, false, 1500 * time.Millisecond, 2 * time.Second},
-		"as it asks":      {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: 7 * time.Second}}, 2, true, 7 * time.Second, 8 * time.Second},
-		"not that long":   {[]*llm.Error{{Kind: llm.KindRate, RetryAfter: time.Hour}}, 1, false, 0, time.Second},
-		"a permanent one": {[]*llm.Error{{Kind: llm.KindTooLong}}, 1, false, 0, time.Second},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, store *persistence.Store) {
-				provider := &fake{name: "fake", answer: func(_ context.Context, n int, _ llm.Request, yield func(llm.Delta, error) bool) {
-					if n < len(c.failures) {
-						yield(llm.Delta{}, c.failures[n])
-						return
-					}
-					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
-				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
-				begun := time.Now()
-				r := b.say("Go")
-				took := time.Since(begun)
-				if n := len(provider.seen()); n != c.requests || (r.Err == nil) != c.ok || took < c.least || took > c.most {
-					t.Errorf("%d requests in %v, error %v", n, took, r.Err)
-				}
-				b.stop()
-			})
-		})
-	}
-}
-
-// TestSilence has a provider that says nothing, or stops speaking, or thinking.
+// TestSilence has a provider that says nothing, or stops speaking: what the turn is left with.
 func TestSilence(t *testing.T) {
 	half := llm.Delta{Text: "Half an"}
 	for name, c := range map[string]struct {
@@ -84,10 +47,8 @@ func TestSilence(t *testing.T) {
 		want   time.Duration
 		text   string
 	}{
-		"from the beginning":     {nil, 10*time.Second + 500*time.Millisecond + 10*time.Second, "The language model did not answer in time."},
-		"in the middle":          {[]llm.Delta{half}, 10 * time.Second, "Half an"},
-		"after the text":         {[]llm.Delta{half, {}}, 40 * time.Second, "Half an"},
-		"while the model thinks": {[]llm.Delta{{Reasoning: "Well"}}, 40 * time.Second, "The language model stopped in the middle of its answer."},
+		"from the beginning": {nil, 10*time.Second + 500*time.Millisecond + 10*time.Second, "The language model did not answer in time."},
+		"in the middle":      {[]llm.Delta{half}, 10 * time.Second, "Half an"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, store *persistence.Store) {
@@ -112,58 +73,6 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestAtWork has a provider think for longer than it may be silent, and one that shows nothing but that it is at work.
-func TestAtWork(t *testing.T) {
-	for name, c := range map[string]struct {
-		signs int
-		kind  llm.ErrorKind
-	}{
-		"for a while":  {10, ""},
-		"for too long": {100, llm.KindTimeout},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, store *persistence.Store) {
-				provider := &fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
-					for range c.signs {
-						if sleep(ctx, 15*time.Second) != nil || !yield(llm.Delta{}, nil) {
-							return
-						}
-					}
-					yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
-				}}
-				b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Settings: chat.Settings{Silence: 20 * time.Second}, Attempts: 1, NoTitles: true})
-				r, _ := b.turn(chat.TurnRequest{Text: "Go"}).Wait(t.Context())
-				if failed := r.Err != nil; failed != (c.kind != "") || failed && r.Err.Kind != c.kind {
-					t.Errorf("Wait() = %+v, %v", r, r.Err)
-				}
-				b.stop()
-			})
-		})
-	}
-}
-
-// patient is a provider that needs a minute to begin an answer.
-type patient struct{ *fake }
-
-func (patient) Patience() time.Duration { return time.Minute }
-
-// TestPatience waits longer for a provider that has to load its model first.
-func TestPatience(t *testing.T) {
-	bubble(t, func(t *testing.T, store *persistence.Store) {
-		provider := patient{&fake{name: "fake", answer: func(ctx context.Context, _ int, _ llm.Request, yield func(llm.Delta, error) bool) {
-			if sleep(ctx, 50*time.Second) == nil {
-				yield(llm.Delta{Text: "ok", Stop: llm.StopEnd}, nil)
-			}
-		}}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, Settings: chat.Settings{Silence: 10 * time.Second}, NoTitles: true})
-		turn := b.turn(chat.TurnRequest{Text: "Go"})
-		if r, _ := turn.Wait(t.Context()); r.Err != nil || len(provider.seen()) != 1 {
-			t.Errorf("Wait() = %+v, %v after %d requests", r, r.Err, len(provider.seen()))
-		}
-		b.stop()
-	})
-}
-
 // TestDrafts counts how often a growing long answer is sent and saved.
 func TestDrafts(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
@@ -176,7 +85,7 @@ func TestDrafts(t *testing.T) {
 			}
 			yield(llm.Delta{Stop: llm.StopEnd}, nil)
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		var mu sync.Mutex
 		var drafts, saves int
 		var last strings.Builder
@@ -268,7 +177,7 @@ func TestLost(t *testing.T) {
 			for sleep(ctx, 100*time.Millisecond) == nil && yield(llm.Delta{Text: "on and "}, nil) {
 			}
 		}}
-		b := start(t, store, chat.Config{Providers: []llm.Provider{provider}, NoTitles: true})
+		b := start(t, store, asking(provider))
 		turn := b.turn(chat.TurnRequest{Text: "Go"})
 		must(t, sleep(t.Context(), 3*time.Second))
 		err := store.Batch(t.Context(), b.key, func(w *persistence.Batch) error { return w.Apply(persistence.PutTurn{ID: turn.ID()}) })
@@ -315,7 +224,7 @@ func TestDeletedThread(t *testing.T) {
 // not.
 func TestAbandon(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
+		b := start(t, store, asking(deltas(says("ok"))))
 		release := hold(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -341,7 +250,7 @@ func TestAbandon(t *testing.T) {
 // TestAbandonWithoutDatabase begins a turn while the database is away for a minute. Afterwards the thread is free.
 func TestAbandonWithoutDatabase(t *testing.T) {
 	bubble(t, func(t *testing.T, store *persistence.Store) {
-		b := start(t, store, chat.Config{Providers: []llm.Provider{deltas(says("ok"))}, NoTitles: true})
+		b := start(t, store, asking(deltas(says("ok"))))
 		release := hold(t, b)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()

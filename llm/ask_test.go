@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -139,6 +140,115 @@ func TestAsk(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAskTakes has providers tried again after a pause, or as late as they ask for, and given up when they are silent for
+// too long: longer before their answer if they are patient, and while they think, or show that they are at work.
+func TestAskTakes(t *testing.T) {
+	t.Parallel()
+	limited := func(after time.Duration) answer {
+		return func(_ context.Context, yield func(llm.Delta, error) bool) {
+			yield(llm.Delta{}, &llm.Error{Kind: llm.KindRate, RetryAfter: after})
+		}
+	}
+	stops := func(deltas ...llm.Delta) answer {
+		return func(ctx context.Context, yield func(llm.Delta, error) bool) {
+			for _, d := range deltas {
+				yield(d, nil)
+			}
+			<-ctx.Done()
+		}
+	}
+	signs := func(n int, every time.Duration) answer {
+		return func(ctx context.Context, yield func(llm.Delta, error) bool) {
+			for range n {
+				select {
+				case <-time.After(every):
+				case <-ctx.Done():
+					return
+				}
+				yield(llm.Delta{}, nil)
+			}
+			says("a")(ctx, yield)
+		}
+	}
+	text := llm.Delta{Text: "Half an"}
+	for name, c := range map[string]struct {
+		answers  []answer
+		patience time.Duration
+		kind     llm.ErrorKind
+		requests int
+		takes    time.Duration // and at most as long as the pauses vary
+	}{
+		"twice":                 {[]answer{fails(llm.KindOverloaded, 529), fails(llm.KindUnavailable, 0), says("a")}, 0, "", 3, 1500 * time.Millisecond},
+		"as it asks":            {[]answer{limited(7 * time.Second), says("a")}, 0, "", 2, 7 * time.Second},
+		"not that long":         {[]answer{limited(time.Hour)}, 0, llm.KindRate, 1, 0},
+		"a permanent failure":   {[]answer{fails(llm.KindAuth, 401)}, 0, llm.KindAuth, 1, 0},
+		"nothing comes":         {[]answer{stops()}, 0, llm.KindTimeout, 3, 61500 * time.Millisecond},
+		"a pause in the text":   {[]answer{stops(text)}, 0, llm.KindTimeout, 1, 20 * time.Second},
+		"a pause after it":      {[]answer{stops(text, llm.Delta{})}, 0, llm.KindTimeout, 1, 80 * time.Second},
+		"a pause of thought":    {[]answer{stops(llm.Delta{Reasoning: "Well"})}, 0, llm.KindTimeout, 1, 80 * time.Second},
+		"a model that is slow":  {[]answer{signs(1, 50*time.Second)}, time.Minute, "", 1, 50 * time.Second},
+		"at work":               {[]answer{signs(10, 15*time.Second)}, 0, "", 1, 150 * time.Second},
+		"at work, for too long": {[]answer{signs(41, 15*time.Second), fails(llm.KindAuth, 401)}, 0, llm.KindAuth, 2, 600*time.Second + 500*time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				provider := patient{&scripted{answers: c.answers}, c.patience}
+				begun := time.Now()
+				var failed *llm.Error
+				for _, err := range (llm.Ask{Provider: provider, Silence: 20 * time.Second}).Stream(t.Context()) {
+					errors.As(err, &failed)
+				}
+				took := time.Since(begun)
+				if n := len(provider.requests); n != c.requests || took < c.takes || took > c.takes+time.Second || (failed == nil) != (c.kind == "") || failed != nil && failed.Kind != c.kind {
+					t.Errorf("%d requests in %v: %v", n, took, failed)
+				}
+			})
+		})
+	}
+}
+
+// patient is a provider that may take longer to begin an answer.
+type patient struct {
+	*scripted
+
+	patience time.Duration
+}
+
+func (p patient) Patience() time.Duration { return p.patience }
+
+// TestAskLong makes a long request shorter, as often as it takes, if the model says that it is too long, and once if that
+// refuses it for reasons that nobody knows.
+func TestAskLong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal           answer
+		refused, requests int
+		fails             bool
+	}{
+		"much too long":            {fails(llm.KindTooLong, 400), 2, 3, false},
+		"no reason":                {fails(llm.KindBadRequest, 400), 1, 2, false},
+		"no reason, of status 422": {fails(llm.KindBadRequest, 422), 1, 2, false},
+		"trouble":                  {fails(llm.KindOverloaded, 500), 1, 2, false},
+		"no reason, and no help":   {fails(llm.KindBadRequest, 400), 9, 2, true},
+		"no such model":            {fails(llm.KindBadRequest, 404), 9, 1, true},
+		"no key":                   {fails(llm.KindAuth, 401), 9, 1, true},
+	} {
+		provider := &scripted{answers: append(slices.Repeat([]answer{c.refusal}, c.refused), says("a"))}
+		ask := llm.Ask{Provider: provider, Attempts: 1, Request: llm.Request{
+			Messages: []llm.Message{{Role: llm.RoleUser, Content: strings.Repeat("word ", 2000)}},
+		}}
+		ask.Shorter = func() ([]llm.Message, bool) { return ask.Request.Messages, true }
+		var failed error
+		for _, err := range ask.Stream(t.Context()) {
+			failed = err
+		}
+		if n := len(provider.requests); n != c.requests || (failed != nil) != c.fails {
+			t.Errorf("%s: %v after %d requests", name, failed, n)
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ func (l *late) Put(ctx context.Context, folder, name string, r io.Reader, size i
 // archived returns an archive with the recording of a call.
 func archived(t *testing.T) (a *Archive, files *late, store *persistence.Store, key thread.Key, folder string) {
 	t.Helper()
-	store = persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store = persistencetest.SQLite(t)
 	made, err := store.CreateThread(t.Context(), "anna", "")
 	must(t, err)
 	key = thread.Key{Owner: "anna", Thread: made.ID}

@@ -14,7 +14,6 @@ import (
 	"voicebridge/internal/testkit"
 	"voicebridge/llm"
 	"voicebridge/thread"
-	"voicebridge/web/conductor"
 	"voicebridge/web/socket"
 )
 

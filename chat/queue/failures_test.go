@@ -53,7 +53,7 @@ func TestGivesUp(t *testing.T) {
 	p := &provider{answer: func(context.Context, string) error {
 		return &llm.Error{Kind: llm.KindUnavailable, Message: "Nobody there."}
 	}}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{MaxAttempts: 2, Enabled: true})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{MaxAttempts: 2, Enabled: true})
 	w := b.watch(b.store)
 	b.add("one")
 	w.until("queue_paused unavailable")
@@ -78,7 +78,7 @@ func TestPermanent(t *testing.T) {
 				}
 				return &llm.Error{Kind: kind, Message: "No."}
 			}}
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Every: 5 * time.Millisecond, Enabled: true})
+			b := start(t, persistencetest.SQLite(t), p, queue.Config{Every: 5 * time.Millisecond, Enabled: true})
 			w := b.watch(b.store)
 			b.add("one")
 			b.add("two")
@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Enabled: true})
+			b := prepare(t, persistencetest.SQLite(t), &provider{}, queue.Config{Enabled: true})
 			b.door = refusing{chat.NewDoor(b.turns, noCalls{}), tt.err}
 			b.run()
 			w := b.watch(b.store)
@@ -189,7 +189,7 @@ func TestLateReport(t *testing.T) {
 	}}
 	hold, announced := make(chan struct{}), make(chan struct{})
 	// Meanwhile the delay keeps the queue from sending again.
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p,
+	b := prepare(t, persistencetest.SQLite(t), p,
 		queue.Config{Delay: time.Hour, Enabled: true}, observers{
 			before: []chat.TurnObserver{observer(func() { <-hold })},
 			after:  []chat.TurnObserver{observer(func() { close(announced) })},
@@ -215,7 +215,7 @@ func TestDirectFailure(t *testing.T) {
 		<-hold
 		return &llm.Error{Kind: llm.KindQuota, Message: "No money left."}
 	}}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{Enabled: true})
 	w := b.watch(b.store)
 	if _, err := b.turns.Turn(t.Context(), chat.TurnRequest{Key: b.key, Text: "direct"}); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func TestResumesAfterSuccess(t *testing.T) {
 		}
 		return &llm.Error{Kind: llm.KindQuota, Message: "No money left."}
 	}}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{Enabled: true})
 	w := b.watch(b.store)
 	b.add("one")
 	w.until("queue_paused quota")
@@ -275,7 +275,7 @@ func TestResumedOftenEnough(t *testing.T) {
 		}
 		return &llm.Error{Kind: llm.KindUnavailable, Message: "Not now."}
 	}}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{MaxAttempts: 1, Enabled: true})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{MaxAttempts: 1, Enabled: true})
 	w := b.watch(b.store)
 	b.add("one")
 	for range 3 {
@@ -316,7 +316,7 @@ func TestCulpritIsGone(t *testing.T) {
 				}
 				return nil
 			}}
-			b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true})
+			b := start(t, persistencetest.SQLite(t), p, queue.Config{Enabled: true})
 			w := b.watch(b.store)
 			m := b.add("bad")
 			w.until("queue_paused too_long")
@@ -369,7 +369,7 @@ func TestInterrupted(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{Enabled: true})
 	b.add("one")
 	b.add("two")
 	testkit.Take(t, "the beginning", entered)
@@ -380,7 +380,7 @@ func TestInterrupted(t *testing.T) {
 // TestDeletedThread sends nothing to a thread that is gone.
 func TestDeletedThread(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{})
+	b := start(t, persistencetest.SQLite(t), &provider{}, queue.Config{})
 	m := b.add("one")
 	must(t, b.store.DeleteThread(t.Context(), b.key))
 	if err := b.q.Send(b.within(), b.key, m.ID); !errors.Is(err, persistence.ErrNotFound) {

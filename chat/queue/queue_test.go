@@ -66,7 +66,7 @@ queue_updated removed 0`)
 // TestChanges changes waiting messages, and checks the events about it.
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{MaxSize: 3, Delay: 7 * time.Second})
+	b := start(t, persistencetest.SQLite(t), &provider{}, queue.Config{MaxSize: 3, Delay: 7 * time.Second})
 	if got, want := b.q.Settings(), (queue.Settings{MaxSize: 3, DelaySeconds: 7}); got != want {
 		t.Errorf("Settings() = %+v, want %+v", got, want)
 	}
@@ -107,7 +107,7 @@ queue_updated cleared 0`)
 // TestReorderedFits reports the order of long messages in a small event.
 func TestReorderedFits(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{})
+	b := start(t, persistencetest.SQLite(t), &provider{}, queue.Config{})
 	w := b.watch(b.store)
 	var last queued.Message
 	for n := range 60 {
@@ -133,7 +133,7 @@ func TestByHand(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	p := &provider{answer: func(context.Context, string) error { <-hold; return nil }}
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{})
+	b := start(t, persistencetest.SQLite(t), p, queue.Config{})
 	one, two := b.add("one"), b.add("two")
 	must(t, b.q.Send(b.within(), b.key, two.ID))
 	if err := b.q.Send(b.within(), b.key, one.ID); !errors.Is(err, persistence.ErrBusy) {
@@ -155,7 +155,7 @@ func TestByHand(t *testing.T) {
 func TestDelay(t *testing.T) {
 	t.Parallel()
 	const delay = 300 * time.Millisecond
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	b := prepare(t, store, &provider{}, queue.Config{Delay: delay, Enabled: true})
 	began := time.Now()
 	b.add("one")
@@ -197,7 +197,7 @@ queue_message_sent`)
 // TestSchedule sends a message when its time comes.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	b := start(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Every: 20 * time.Millisecond, Enabled: true})
+	b := start(t, persistencetest.SQLite(t), &provider{}, queue.Config{Every: 20 * time.Millisecond, Enabled: true})
 	at := time.Now().Add(10 * time.Second) // even a busy machine adds both before that
 	if _, err := b.q.Add(t.Context(), b.key, queued.Message{Text: "later", ScheduledAt: &at}); err != nil {
 		t.Fatal(err)

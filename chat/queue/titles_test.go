@@ -66,7 +66,7 @@ func TestTitlesOverwhelmed(t *testing.T) {
 		})
 		return "T " + words, ctx.Err()
 	}}
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{AutoGenerateTitles: true})
+	b := prepare(t, persistencetest.SQLite(t), p, queue.Config{AutoGenerateTitles: true})
 	first := b.add("m0")
 	for n := range 130 {
 		b.add(fmt.Sprintf("m%d", n+1))

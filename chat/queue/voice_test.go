@@ -126,7 +126,7 @@ func TestCallAsks(t *testing.T) {
 	t.Parallel()
 	p := &provider{answer: func(context.Context, string) error { return &llm.Error{Kind: llm.KindAuth, Message: "No key."} }}
 	reported := make(chan struct{})
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), p, queue.Config{Enabled: true},
+	b := prepare(t, persistencetest.SQLite(t), p, queue.Config{Enabled: true},
 		observers{after: []chat.TurnObserver{observer(func() { close(reported) })}})
 	c := b.call()
 	c.set(true, nil)
@@ -147,7 +147,7 @@ func TestCallAsks(t *testing.T) {
 // TestCallGone sends as text what the call could no longer say.
 func TestCallGone(t *testing.T) {
 	t.Parallel()
-	b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Every: 10 * time.Millisecond, Enabled: true})
+	b := prepare(t, persistencetest.SQLite(t), &provider{}, queue.Config{Every: 10 * time.Millisecond, Enabled: true})
 	c := b.call()
 	c.set(false, persistence.ErrNotFound)
 	b.run()
@@ -173,7 +173,7 @@ func TestCallRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := prepare(t, persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), &provider{}, queue.Config{Enabled: true})
+			b := prepare(t, persistencetest.SQLite(t), &provider{}, queue.Config{Enabled: true})
 			c := b.call()
 			c.set(false, tt.err)
 			b.run()

@@ -20,7 +20,6 @@ import (
 	"voicebridge/chat"
 	"voicebridge/chat/chattest"
 	"voicebridge/cmd/voicebridge/internal/config"
-	"voicebridge/persistence"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/thread"
 	"voicebridge/toolkit"
@@ -217,7 +216,7 @@ func spokenTools(t *testing.T, change func(*config.Tools)) (*toolkit.Registry, t
 	all, err := openTools(t.Context(), cfg, nil, testLogger(t))
 	must(t, err)
 	t.Cleanup(func() { _ = all.close() })
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	writer, _ := chattest.Writer(t, store)
 	_, err = openChat(cfg, store, writer, all, nil, nil, testLogger(t))
 	must(t, err)

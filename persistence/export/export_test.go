@@ -180,7 +180,7 @@ func TestErrorsAreReturned(t *testing.T) {
 
 func TestMessagesOfALongThread(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	key := persistencetest.NewThread(t, store, "alice", "")
 	const n = 450
 	err := store.Batch(t.Context(), key, func(b *persistence.Batch) error {

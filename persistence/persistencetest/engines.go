@@ -125,6 +125,12 @@ func SQLiteURL(t testing.TB) string {
 	return url
 }
 
+// SQLite opens such a database until the test ends.
+func SQLite(t testing.TB) *persistence.Store {
+	t.Helper()
+	return Open(t, SQLiteURL(t), persistence.Options{})
+}
+
 // EmptySQLiteURL names a database that does not exist yet, in a folder of the test.
 func EmptySQLiteURL(t testing.TB) string {
 	t.Helper()

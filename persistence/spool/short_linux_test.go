@@ -23,7 +23,7 @@ const shortEnv = "SPOOL_TEST_SHORT"
 // one that did fit.
 func TestShortWrite(t *testing.T) {
 	t.Parallel()
-	store, dir := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}), t.TempDir()
+	store, dir := persistencetest.SQLite(t), t.TempDir()
 	b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: dir}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestShortVictim$")
 	cmd.Env = append(os.Environ(), shortEnv+"="+dir+" "+b.key.Thread)

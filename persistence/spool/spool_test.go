@@ -68,7 +68,7 @@ type bundle struct {
 
 func setup(t *testing.T, cfg Config) *bundle {
 	t.Helper()
-	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
+	store := &flaky{Store: persistencetest.SQLite(t)}
 	b := &bundle{T: t, store: store, key: persistencetest.NewThread(t, store.Store, "anna", ""), dir: t.TempDir(), pending: make(chan int, 10_000), saved: make(chan string, 10_000), attempts: make(chan Attempt, 10_000)}
 	b.start(cfg)
 	return b
@@ -360,7 +360,7 @@ func TestFull(t *testing.T) {
 // takes them again.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	store := &flaky{Store: persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})}
+	store := &flaky{Store: persistencetest.SQLite(t)}
 	attempts := make(chan Attempt, 10_000)
 	w, err := New(Config{Store: store, Dir: t.TempDir(), Slow: time.Minute, Observe: func(a Attempt) { attempts <- a }})
 	must(t, err)
@@ -507,7 +507,7 @@ func TestRecoverDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+			store := persistencetest.SQLite(t)
 			b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
 			f := leave(t, b.dir, b.key)
 			must(t, errors.Join(test.harm(f), filelock.Close(f.f)))
@@ -555,7 +555,7 @@ func raw(f *file, data string) error {
 // If the database is away at the start, the file stays.
 func TestRecoverWhileAway(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	b := &bundle{T: t, store: &flaky{Store: store}, key: persistencetest.NewThread(t, store, "anna", ""), dir: t.TempDir()}
 	must(t, filelock.Close(leave(t, b.dir, b.key).f))
 	b.store.away.Store(true)
@@ -593,7 +593,7 @@ func TestNewNeedsItsFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(path, nil, 0o600))
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	if _, err := New(Config{Store: store, Dir: path}); err == nil {
 		t.Error("New() with a file for its folder = nil")
 	}

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"voicebridge/internal/testkit"
-	"voicebridge/persistence"
 	"voicebridge/persistence/admission"
 	"voicebridge/persistence/persistencetest"
 	"voicebridge/web/problem"
@@ -64,7 +63,7 @@ func TestRateLimitForgets(t *testing.T) {
 func TestExpiredSecretsMakeRoom(t *testing.T) {
 	t.Parallel()
 	c := &clock{t: time.Unix(1_000_000, 0)}
-	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission, c.now)
+	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), persistencetest.SQLite(t).Admission, c.now)
 	testkit.Must(t, err)
 	s := &Secrets{m, 2}
 	for i, want := range []bool{true, true, false, true} {
@@ -304,7 +303,7 @@ func TestMayUse(t *testing.T) {
 // TestSetUpOnThisMachine has the local user start more calls than an address may.
 func TestSetUpOnThisMachine(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	store := persistencetest.SQLite(t)
 	c := &clock{t: time.Unix(1, 0)}
 	for address, free := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "::1": true, "192.0.2.1": false, "odd": false} {
 		l := NewAllowances(Limits{SetupsPerMinute: 1}, store.Records, store.Admission, false, c.now)
@@ -317,7 +316,7 @@ func TestSetUpOnThisMachine(t *testing.T) {
 
 func TestHasOpened(t *testing.T) {
 	t.Parallel()
-	store := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{}).Admission
+	store := persistencetest.SQLite(t).Admission
 	c := &clock{t: time.Now()}
 	m, err := newMint(kindSecret, NewSecret("a secret that only tests know"), store, c.now)
 	testkit.Must(t, err)

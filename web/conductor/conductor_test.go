@@ -58,7 +58,7 @@ func (c *calls) Live(string, string) (string, bool) { return "call", c.live }
 // coordinator runs text turns with the simulator on a store until the test ends.
 func coordinator(t *testing.T) (*chat.Door, *calls, thread.Key) {
 	t.Helper()
-	db := persistencetest.Open(t, persistencetest.SQLiteURL(t), persistence.Options{})
+	db := persistencetest.SQLite(t)
 	writer, _ := chattest.Writer(t, db)
 	c, err := chat.New(chat.Config{Store: db, Writer: writer, Providers: []llm.Provider{simulator.New(simulator.Config{})}})
 	testkit.Must(t, err)
