@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Patience is how long a test waits for what must come. It is far below the limit of a package (ten minutes).
+// Patience is how long a test waits for what must come. It is far below the limit of a package (twenty minutes).
 const Patience = 2 * time.Minute
 
 // step is the time between two looks. What a late process misses of them does not count as waited.

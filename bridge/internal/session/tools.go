@@ -121,8 +121,9 @@ func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
 		if t.phase >= draining {
 			return
 		}
-		in.Call.Secrets = within.Call.Secrets
-		run = &toolRun{within: within, gen: t.up.gen, Invocation: t.registry.Invoke("", in.Call, 0, t.now)}
+		call := in.Call // in is the tool's
+		call.Secrets = within.Call.Secrets
+		run = &toolRun{within: within, gen: t.up.gen, Invocation: t.registry.Invoke("", call, 0, t.now)}
 		run.Entry.Executor, run.Entry.Server = in.Executor, in.Server
 		run.side, _ = t.client.declared.of(in.Call.Name)
 		t.byID[in.Call.ID] = run
