@@ -148,8 +148,8 @@ func (c *Calls) thread(ctx context.Context, start Start) (key thread.Key, create
 }
 
 // screened is for calls out, which may be answered by what screens them.
-const screened = "You have made this telephone call. If a machine or an assistant asks who is calling, or why, say that " +
-	"it is %s, and why."
+const screened = "You have made this telephone call. If a machine or an assistant asks who is calling, or why, " +
+	"say that it is %s, and why."
 
 // assistantOf returns the thread's assistant with its texts filled in, and what a call has with it.
 func (c *Calls) assistantOf(

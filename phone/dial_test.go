@@ -55,17 +55,23 @@ func TestKilledDialer(t *testing.T) {
 		claimed, sent bool // before the death
 		refuse        int
 		want          string
+		told          []Notice // saved before the death
 	}{
-		"nothing":                     {"twilio", false, false, 0, "1 calls, queued C1"},
-		"claimed":                     {"twilio", true, false, 0, "1 calls, queued C1"},
-		"asked":                       {"twilio", true, true, 0, "1 calls, queued C1"},
-		"nothing at Telnyx":           {"telnyx", false, false, 0, "1 calls, queued C1"},
-		"claimed, which is not known": {"telnyx", true, false, 0, "0 calls, ended failed"},
-		"asked Telnyx":                {"telnyx", true, true, 0, "1 calls, queued C1"},
-		"nothing at Plivo":            {"plivo", false, false, 0, "1 calls, queued C1"},
-		"asked Plivo":                 {"plivo", true, true, 0, "1 calls, ended failed"},
-		"refused":                     {"twilio", false, false, 400, "0 calls, ended failed"},
-		"too many":                    {"telnyx", false, false, 429, "0 calls, ended failed"},
+		"nothing":                     {"twilio", false, false, 0, "1 calls, queued C1", nil},
+		"claimed":                     {"twilio", true, false, 0, "1 calls, queued C1", nil},
+		"asked":                       {"twilio", true, true, 0, "1 calls, queued C1", nil},
+		"nothing at Telnyx":           {"telnyx", false, false, 0, "1 calls, queued C1", nil},
+		"claimed, which is not known": {"telnyx", true, false, 0, "0 calls, ended failed", nil},
+		"asked Telnyx":                {"telnyx", true, true, 0, "1 calls, queued C1", nil},
+		"nothing at Plivo":            {"plivo", false, false, 0, "1 calls, queued C1", nil},
+		"asked Plivo":                 {"plivo", true, true, 0, "1 calls, ended failed", nil},
+		"taken":                       {"telnyx", true, false, 0, "0 calls, ended no_answerC1", []Notice{{}}},
+		"rings":                       {"telnyx", true, true, 0, "1 calls, ended no_answerC1", []Notice{{Rings: true}}},
+		"answered, without a stream":  {"telnyx", true, true, 0, "1 calls, ended failedC1", []Notice{{Answered: true}}},
+		"answered at Plivo":           {"plivo", true, true, 0, "1 calls, ended failedC1", []Notice{{Rings: true}, {Answered: true}}},
+		"busy":                        {"twilio", true, true, 0, "1 calls, ended busyC1", []Notice{{Ended: true, Reason: "busy"}}},
+		"refused":                     {"twilio", false, false, 400, "0 calls, ended failed", nil},
+		"too many":                    {"telnyx", false, false, 429, "0 calls, ended failed", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,15 +101,23 @@ func TestKilledDialer(t *testing.T) {
 					dialer.look(ctx, claimed[0], time.Now())
 				}
 			}
+			for _, n := range c.told {
+				n.Call = "C1"
+				_, err := store.Records.ChangeDial(ctx, thread.Key{Owner: "anna", Thread: made.ID}, "ours", func(d *records.Dial, now time.Time) bool {
+					_, changed := Follow(d, n, now)
+					return changed
+				})
+				must(t, err)
+			}
 			must(t, store.Close())
 			api.silent = false
 			store, dialer = open()
 			defer func() { must(t, store.Close()) }()
-			for range 8 {
+			for range 8 + 12*len(c.told) { // until the carrier says nothing for too long
 				due, err := store.Records.ClaimDials(ctx, 8)
 				must(t, err)
 				for _, d := range due {
-					if d.CarrierCall != "" {
+					if d.CarrierCall != "" && c.told == nil {
 						t.Fatalf("claimed %+v", d)
 					}
 					dialer.look(ctx, d, time.Now())

@@ -10,6 +10,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -282,15 +283,6 @@ func TestPhoneIsClosedToOthers(t *testing.T) {
 		odd := rings(id, "+493011111111")
 		refused(fmt.Sprint("call ", i), c.ring(t, "support", odd), 403)
 	}
-	for i := range 60 { // guesses
-		r := post(path, rings(fmt.Sprint("CX", i), "+493011111111").Encode(), header("X-Twilio-Signature", mac(fmt.Sprint(i))))
-		refused("a guess", r, 403)
-	}
-	for i := range 60 {
-		if _, status := c.open(t, path+"/"+base64.RawURLEncoding.EncodeToString(sha256.New().Sum(fmt.Append(nil, i)))[:43]); status != 403 {
-			t.Errorf("a guessed token: %d", status)
-		}
-	}
 	if r := c.b.do(t, "GET", path+"/x", "", host("localhost:8080")); r.StatusCode != http.StatusUpgradeRequired {
 		t.Errorf("no socket: %d", r.StatusCode)
 	}
@@ -499,4 +491,195 @@ func TestPlivoCall(t *testing.T) {
 	c.joined(t, 1)
 	testkit.Equal(t, c.b.calls.started()[0].Phone.Caller, "+493011111111", "caller")
 	c.hangUp(t, conn, "call-1")
+}
+
+// hostile is somebody who is no carrier, and tries to get a session of a line.
+type hostile struct {
+	*carrier
+
+	name, path string // of the line's carrier, and its webhook
+	tries      int
+}
+
+// body is what the carrier says of a call that comes in.
+func (h *hostile) body(call, from string) string {
+	switch h.name {
+	case "telnyx":
+		return fmt.Sprintf(`{"data":{"event_type":"call.initiated","payload":{"call_control_id":%q,"from":%q,"to":"+493012345678","direction":"incoming"}}}`, call, from)
+	case "plivo":
+		return url.Values{"CallUUID": {call}, "From": {from}, "To": {"493012345678"}, "CallStatus": {"ringing"}}.Encode()
+	}
+	return rings(call, from).Encode()
+}
+
+// sign signs as the carrier does, for an address, with a secret, so long ago.
+func (h *hostile) sign(t *testing.T, address, body, secret string, age time.Duration) []option {
+	t.Helper()
+	base, query, _ := strings.Cut(address, "?")
+	form, err := url.ParseQuery(body)
+	must(t, err)
+	joined := ""
+	for _, name := range slices.Sorted(maps.Keys(form)) {
+		joined += name + form.Get(name)
+	}
+	switch h.name {
+	case "telnyx":
+		at := fmt.Sprint(h.b.clock.now().Add(-age).Unix())
+		text := at + "|" + body + strings.TrimPrefix(secret, phoneSecret)
+		return []option{header("Telnyx-Timestamp", at), header("Telnyx-Signature-Ed25519", base64.StdEncoding.EncodeToString(ed25519.Sign(h.private, []byte(text))))}
+	case "plivo":
+		m := hmac.New(sha256.New, []byte(secret))
+		m.Write([]byte(base + "?" + query + joined + ".n1"))
+		return []option{formBody, header("X-Plivo-Signature-V3", base64.StdEncoding.EncodeToString(m.Sum(nil))), header("X-Plivo-Signature-V3-Nonce", "n1")}
+	}
+	m := hmac.New(sha1.New, []byte(secret))
+	m.Write([]byte(address + joined))
+	return []option{formBody, header("X-Twilio-Signature", base64.StdEncoding.EncodeToString(m.Sum(nil)))}
+}
+
+// knocks sends a request that must be refused.
+func (h *hostile) knocks(t *testing.T, what, method, path, body string, options ...option) {
+	t.Helper()
+	h.tries++
+	r := h.b.do(t, method, path, body, options...)
+	if r.StatusCode < 400 || r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= 500 || strings.Contains(r.body, "Stream") {
+		t.Errorf("%s, %s: %d %s", h.name, what, r.StatusCode, r.body)
+	}
+}
+
+// opens opens a socket that must be refused, or must be closed if it says these messages.
+func (h *hostile) opens(t *testing.T, what, path string, messages ...string) {
+	t.Helper()
+	h.tries++
+	conn, status := h.open(t, path)
+	if len(messages) == 0 {
+		if status != http.StatusForbidden && status != http.StatusNotFound {
+			t.Errorf("%s, %s: %d", h.name, what, status)
+		}
+		return
+	}
+	testkit.Equal(t, status, 101, "%s, %s", h.name, what)
+	for range 10 {
+		for _, m := range messages {
+			_ = conn.Write(t.Context(), websocket.MessageText, []byte(m)) // it may be closed already
+		}
+	}
+	if got := closed(t, conn); got != websocket.StatusPolicyViolation && got != websocket.StatusMessageTooBig {
+		t.Errorf("%s, %s: closed with %d", h.name, what, got)
+	}
+}
+
+// rings has the carrier itself tell of a call, and returns the path of its stream.
+func (h *hostile) rings(t *testing.T, call, from string) string {
+	t.Helper()
+	body := h.body(call, from)
+	r := h.b.do(t, "POST", h.path, body, h.sign(t, phoneURL+h.path, body, phoneSecret, 0)...)
+	wantStatus(t, r, 200)
+	if h.name != "telnyx" {
+		return streamPath(t, r)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, address, _ := strings.Cut(h.asked[len(h.asked)-1], `"stream_url":"wss://phone.example/base`)
+	path, _, _ := strings.Cut(address, `"`)
+	return path
+}
+
+// TestHostileTries has two hundred tries to get a session that no carrier makes, at the lines of each.
+func TestHostileTries(t *testing.T) {
+	t.Parallel()
+	c := setupPhone(t)
+	starts := map[string]string{
+		"twilio": begins("CALL", "MZ1"),
+		"telnyx": `{"event":"start","sequence_number":"1","stream_id":"MZ1","start":{"call_control_id":"CALL","media_format":{"encoding":"audio/x-mulaw","sampleRate":8000,"channels":1}}}`,
+		"plivo":  `{"event":"start","sequenceNumber":0,"start":{"callId":"CALL","streamId":"MZ1","mediaFormat":{"encoding":"audio/x-mulaw","sampleRate":8000,"channels":1}}}`,
+	}
+	tries := 0
+	for i, name := range slices.Sorted(maps.Keys(starts)) {
+		h := &hostile{carrier: c, name: name, path: "/phone/" + name + "/" + []string{"pli", "tel", "support"}[i]}
+		body := h.body("C1", "+493011111111")
+		post := func(what, path, body string, options ...option) {
+			t.Helper()
+			h.knocks(t, what, "POST", path, body, options...)
+		}
+		good := h.sign(t, phoneURL+h.path, body, phoneSecret, 0)
+		post("unsigned", h.path, body, formBody)
+		post("with a token of the API", h.path, body, formBody, as("alice-token-of-tests"))
+		post("signed with another secret", h.path, body, h.sign(t, phoneURL+h.path, body, phoneSecret+"x", 0)...)
+		post("another caller", h.path, h.body("C1", "+493022222222"), good...)
+		post("another call", h.path, h.body("C2", "+493011111111"), good...)
+		post("more at its end", h.path, body+"&x=1", good...)
+		post("nothing", h.path, "", good...)
+		post("of a line that there is not", h.path+"x", body, good...)
+		post("as another carrier", strings.Replace(h.path, name, "evil", 1), body, good...)
+		post("too large", h.path, body+strings.Repeat("x", 70_000), good...)
+		h.knocks(t, "GET", "GET", h.path, "", good...)
+		h.knocks(t, "PUT", "PUT", h.path, body, good...)
+		if name == "telnyx" {
+			post("six minutes old", h.path, body, h.sign(t, "", body, phoneSecret, 6*time.Minute)...)
+			post("in six minutes", h.path, body, h.sign(t, "", body, phoneSecret, -6*time.Minute)...)
+		} else {
+			for _, address := range []string{
+				"", phoneURL, phoneURL + h.path + "/", phoneURL + h.path + "?x=1", phoneURL + h.path + "/status", "https://phone.example" + h.path,
+				"http://phone.example/base" + h.path, "https://evil.example/base" + h.path, "wss://phone.example/base" + h.path, phoneURL + "/phone/twilio/desk",
+			} {
+				post("signed for "+address, h.path, body, h.sign(t, address, body, phoneSecret, 0)...)
+			}
+			evil := h.sign(t, "https://evil.example"+h.path, body, phoneSecret, 0)
+			post("behind what says it is another host", h.path, body, append(evil, host("evil.example"), header("X-Forwarded-Host", "evil.example"))...)
+		}
+		for _, id := range []string{"", "C\"/><Say>", "C 1", strings.Repeat("C", 300), "C\n1", "C<1>"} {
+			odd := h.body(id, "+493011111111")
+			post(fmt.Sprintf("call %.10q", id), h.path, odd, h.sign(t, phoneURL+h.path, odd, phoneSecret, 0)...)
+		}
+		for n := range 10 {
+			h.opens(t, "a guessed token", h.path+"/"+base64.RawURLEncoding.EncodeToString(sha256.New().Sum(fmt.Append(nil, n)))[:43])
+		}
+		start := starts[name]
+		for n, messages := range [][]string{
+			{strings.Replace(start, "CALL", "C999", 1)}, {strings.Replace(start, "CALL", "", 1)}, {strings.ReplaceAll(start, "MZ1", "")},
+			{strings.ReplaceAll(start, "MZ1", "MZ<b>")}, {strings.Replace(start, "audio/x-mulaw", "audio/l16", 1)}, {strings.Replace(start, "8000", "16000", 1)},
+			{strings.Replace(start, `"channels":1`, `"channels":2`, 1)}, {strings.Replace(start, "audio/x-mulaw", "audio/mpeg", 1)}, {`{"event":"start"}`}, {"hello"}, {"[]"},
+			{`{"event":"connected","x":"` + strings.Repeat("x", phone.MaxMessage) + `"}`}, {`{"event":"media","media":{"payload":"AQI="}}`},
+			{`{"event":"media","media":{"payload":"%%%"}}`}, {`{"event":"dtmf","dtmf":{"digit":"1"}}`, `{"event":"stop"}`},
+		} {
+			call := fmt.Sprint("S", n)
+			path := h.rings(t, call, fmt.Sprint("+49302222", 2222+n))
+			for i := range messages {
+				messages[i] = strings.Replace(messages[i], "CALL", call, 1)
+			}
+			h.opens(t, fmt.Sprint("stream ", n), path, messages...)
+			h.opens(t, fmt.Sprint("the token once more ", n), path)
+			again := h.body(call, "+493022222222")
+			post(fmt.Sprint("the webhook once more ", n), h.path, again, h.sign(t, phoneURL+h.path, again, phoneSecret, 0)...)
+		}
+		one, other := h.rings(t, "T1", "+493033333331"), h.rings(t, "T2", "+493033333332")
+		h.opens(t, "another call's token", one, strings.Replace(start, "CALL", "T2", 1))
+		h.opens(t, "on another line", strings.Replace(other, h.path, "/phone/twilio/desk", 1))
+		h.opens(t, "cut short", other[:len(other)-1])
+		var flood sync.WaitGroup
+		var got sync.Map
+		for n := range 20 {
+			flood.Go(func() {
+				_, status := h.open(t, other)
+				got.Store(n, status)
+			})
+		}
+		flood.Wait()
+		opened := 0
+		for _, status := range got.Range {
+			if status != http.StatusForbidden {
+				opened++
+			}
+		}
+		testkit.Equal(t, opened, 1, "%s: sockets of a flood that are asked what they are", name)
+		h.tries += 20
+		t.Logf("%s: %d tries", name, h.tries)
+		tries += h.tries
+	}
+	testkit.Equal(t, len(c.b.calls.started()), 0, "sessions")
+	if tries < 200 {
+		t.Errorf("there were %d tries", tries)
+	}
+	t.Logf("%d tries", tries)
 }
