@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -100,6 +101,13 @@ func testFalseInterruption(t *testing.T, p pair) {
 		t.Errorf("the story: %s", text)
 	}
 	testkit.Equal(t, all[2].Text(), "Mhm.", "what was said over it")
+	var rests []string
+	for _, ev := range c.all() {
+		if ev.Type == realtime.TypeAudioTranscriptDone && ev.ItemID != story.Metadata.ItemID {
+			rests = append(rests, ev.ItemID)
+		}
+	}
+	testkit.Equal(t, string(story.Metadata.Extra["rest_item_ids"]), fmt.Sprintf("%q", rests), "the items with the rest")
 	if len(turn.Responses) != 1 || turn.Responses[0].Status != realtime.ResponseCompleted {
 		t.Errorf("the responses: %+v", turn.Responses)
 	}

@@ -249,12 +249,14 @@ func cleanTitle(title string) (string, error) {
 }
 
 type callAnswer struct {
-	CallID      string    `json:"call_id"`
-	Upstream    string    `json:"upstream"`
-	Model       string    `json:"model"`
-	Voice       string    `json:"voice"`
-	AssistantID string    `json:"assistant_id,omitempty"`
-	StartedAt   time.Time `json:"started_at"`
+	CallID      string `json:"call_id"`
+	Upstream    string `json:"upstream"`
+	Model       string `json:"model"`
+	Voice       string `json:"voice"`
+	AssistantID string `json:"assistant_id,omitempty"`
+	// Caller is the number of who is not the assistant, in a call by telephone.
+	Caller    string    `json:"caller,omitempty"`
+	StartedAt time.Time `json:"started_at"`
 	// ReadyAt is when the caller was first heard.
 	ReadyAt       *time.Time `json:"ready_at"`
 	EndedAt       *time.Time `json:"ended_at"`
@@ -286,7 +288,7 @@ func (h threads) callsOf(ctx context.Context, _ caller, in oneThread) (answer ca
 	answer.Calls = make([]callAnswer, 0, len(calls))
 	for _, r := range calls {
 		answer.Calls = append(answer.Calls, callAnswer{
-			CallID: r.ID, Upstream: r.Upstream, Model: r.Model, Voice: r.Voice, AssistantID: r.AssistantID,
+			CallID: r.ID, Upstream: r.Upstream, Model: r.Model, Voice: r.Voice, AssistantID: r.AssistantID, Caller: r.Caller,
 			StartedAt: r.StartedAt, ReadyAt: r.ReadyAt, EndedAt: r.EndedAt, EndReason: r.EndReason,
 			Turns: r.Turns, Interruptions: r.Interruptions, CostUSD: r.CostUSD,
 			Extraction: r.Extraction, ExtractionError: r.ExtractionError, Summary: r.Summary, Extracted: r.Extracted,

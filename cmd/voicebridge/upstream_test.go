@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/internal/testkit"
 	"voicebridge/realtime/realtimetest"
@@ -27,6 +28,20 @@ func TestOtherVoiceServers(t *testing.T) {
 				t.Errorf("CreateCall() = %+v, %v", call, err)
 			}
 		})
+	}
+}
+
+// TestSettingsOfRoutes leaves to a cascade what it does not say: the settings of calls are for models that hear and speak.
+func TestSettingsOfRoutes(t *testing.T) {
+	t.Parallel()
+	r := new(config.Realtime)
+	r.Model, r.Voice, r.TranscriptionModel = "m", "v", "t"
+	for route, want := range map[bridge.Route]bridge.Route{
+		{}:                      {Model: "m", Voice: "v", TranscriptionModel: "t"},
+		{Voice: "own"}:          {Model: "m", Voice: "own", TranscriptionModel: "t"},
+		{Own: true, Model: "o"}: {Own: true, Model: "o"},
+	} {
+		testkit.Equal(t, filled(route, r), want, "%+v", route)
 	}
 }
 

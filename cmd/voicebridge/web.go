@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"voicebridge/bridge"
 	"voicebridge/cmd/voicebridge/internal/config"
 	"voicebridge/hooks"
 	"voicebridge/persistence/hooked"
@@ -26,10 +27,9 @@ func (a *app) voiceModels(ctx context.Context) []web.Model {
 	for i, route := range a.up.routes {
 		r, u, m := &a.cfg.Realtime, &a.cfg.Upstreams[i], &out[i]
 		m.Provider, m.Kind, m.Default, m.Cascade = route.Name(), web.ModelRealtime, i == 0, route.Own
+		route = filled(route, r)
 		m.Model, m.Voice, m.TranscriptionModel = route.Model, route.Voice, route.TranscriptionModel
 		if !route.Own {
-			m.Model, m.Voice = cmp.Or(m.Model, r.Model), cmp.Or(m.Voice, r.Voice)
-			m.TranscriptionModel = cmp.Or(m.TranscriptionModel, r.TranscriptionModel)
 			continue
 		}
 		m.AssistantText = u.Model == "" && u.Cascade.Text == config.CascadeText{}
@@ -38,9 +38,19 @@ func (a *app) voiceModels(ctx context.Context) []web.Model {
 	return out
 }
 
+// filled gives a route what of the settings of calls holds for it.
+func filled(route bridge.Route, r *config.Realtime) bridge.Route {
+	if !route.Own {
+		route.Model, route.Voice = cmp.Or(route.Model, r.Model), cmp.Or(route.Voice, r.Voice)
+		route.TranscriptionModel = cmp.Or(route.TranscriptionModel, r.TranscriptionModel)
+	}
+	return route
+}
+
 // webConfig connects the web server to the other parts.
 func (a *app) webConfig() web.Config {
-	r, first := a.cfg.Realtime, a.up.routes[0]
+	r := &a.cfg.Realtime
+	first := filled(a.up.routes[0], r)
 	return web.Config{
 		Calls: a.calls, Chat: a.door, AssistantNames: a.assistantNames(), Queue: a.queue, Store: a.store,
 		Recordings: a.recordings, Privacy: a.privacyParts(), EraseHere: a.tools.erase,
@@ -48,7 +58,7 @@ func (a *app) webConfig() web.Config {
 		Tools:       a.tools.spoken,
 		ToolServers: ownersServers{a.tools.mcp, a.tools.desk, a.tools.pick.Settings}, Version: buildVersion(),
 		Upstream: web.Upstream{
-			Name: first.Name(), Note: a.up.note, Model: cmp.Or(first.Model, r.Model), Voice: cmp.Or(first.Voice, r.Voice),
+			Name: first.Name(), Note: a.up.note, Model: first.Model, Voice: first.Voice,
 			TurnDetection: r.TurnDetection.Object(), Cascade: len(a.up.speakers) > 0,
 		},
 		Models: func(ctx context.Context) []web.Model {

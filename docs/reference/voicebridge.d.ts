@@ -579,6 +579,7 @@ export interface CallReport {
   model: string;
   voice: string;
   assistant_id?: string;
+  /** The number of who is not the assistant, in a call by telephone */ caller?: string;
   started_at: string;
   /** When the caller was first heard */ ready_at: string | null;
   ended_at: string | null;
@@ -808,6 +809,8 @@ export interface BridgeReadyEvent {
   /** How many messages of the thread were replayed to the model */ replayed: number;
   /** True if the model can be shown images */ images?: boolean;
   /** True if the model listens and speaks at once: turn detection, push to talk and speed do not apply */ duplex?: boolean;
+  /** The name of the upstream that answers, Voice its voice */ upstream?: string;
+  voice?: string;
 }
 
 export interface BridgeMessageEvent {
@@ -848,7 +851,8 @@ export interface BridgeRenewedEvent {
   /** That of bridge.upstream.renewing */ reason: EndReason;
   /** How long the caller was not heard, in milliseconds */ gap_ms: number;
   /** True if the caller's last words, if there were any, are lost and should be repeated */ unheard?: boolean;
-  /** The name of the upstream that the call goes on with, if it is another one */ upstream?: string;
+  /** The name of the upstream that the call goes on with, if it is another one, Voice its voice */ upstream?: string;
+  voice?: string;
   /** True if the model can be shown images from now on */ images?: boolean;
   /** True if the model listens and speaks at once from now on */ duplex?: boolean;
 }

@@ -111,7 +111,7 @@ func (s *State) readyEvent() readyEvent {
 	can := s.up.can
 	return readyEvent{
 		Type: "bridge.ready", CallID: s.CallID, ThreadID: s.Key.Thread, Replayed: int(s.record.Replayed),
-		Images: can.Images, Duplex: can.Duplex,
+		Images: can.Images, Duplex: can.Duplex, Upstream: s.record.Upstream, Voice: s.record.Voice,
 	}
 }
 

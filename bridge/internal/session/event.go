@@ -29,7 +29,9 @@ type (
 		// Images is true if the model can be shown images.
 		Images bool `json:"images,omitempty"`
 		// Duplex is true if the model listens and speaks at once: turn detection, push to talk and speed do not apply.
-		Duplex bool `json:"duplex,omitempty"`
+		Duplex   bool   `json:"duplex,omitempty"`
+		Upstream string `json:"upstream,omitempty"` // which answers
+		Voice    string `json:"voice,omitempty"`    // its voice
 	}
 	messageEvent struct {
 		Type    string         `json:"type"`    // bridge.message
@@ -67,6 +69,7 @@ type (
 		Unheard bool `json:"unheard,omitempty"`
 		// Upstream is the name of the upstream that the call goes on with, if it is another one.
 		Upstream string `json:"upstream,omitempty"`
+		Voice    string `json:"voice,omitempty"` // that of Upstream
 		// Images is true if the model can be shown images from now on.
 		Images bool `json:"images,omitempty"`
 		// Duplex is true if the model listens and speaks at once from now on.

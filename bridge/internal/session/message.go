@@ -55,11 +55,12 @@ type message struct {
 	// refused, or one written by a tool.
 	after string
 	// before is what was heard of an answer before it went on, heardBefore how long that was, resumed how often it did,
-	// and goesOn the item with what follows.
+	// goesOn the item with what follows, and rests the ids of all such items.
 	before      string
 	heardBefore time.Duration
 	resumed     int
 	goesOn      *item
+	rests       []string
 	// past means that it was in the thread when the context was last reset: what comes next comes after all such
 	// messages.
 	past bool
@@ -514,8 +515,12 @@ func (m *message) goOn() {
 	m.note(metaResumed, m.resumed)
 }
 
-// metaResumed is in the metadata of an answer that went on after what was no interruption: how often it did.
-const metaResumed = "resumed"
+// Members of the metadata of an answer that went on after what was no interruption: how often it did, and the upstream's
+// items with what followed.
+const (
+	metaResumed = "resumed"
+	metaRests   = "rest_item_ids"
+)
 
 // maskedKeys stands for keys of a telephone of which the model alone learns which they were.
 const maskedKeys = "DTMF: ****"

@@ -299,6 +299,8 @@ func (g *generated) message(it *item, r *response) *message {
 	case m == nil && r != nil && r.resumes != nil:
 		m, r.resumes = r.resumes, nil
 		it.message, m.goesOn = m, it
+		m.rests = append(m.rests, it.id)
+		m.note(metaRests, m.rests)
 		return m
 	case m == nil:
 		m = g.transcript.newMessage(it, thread.RoleAssistant, thread.SourceVoice)

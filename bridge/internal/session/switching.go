@@ -116,7 +116,7 @@ func (s *State) switchOver() {
 		Unheard: s.answers.questionLost || !s.away && (waited > heldSpeech || r.reason == EndUpstreamLost),
 	}
 	if s.record.Upstream != before {
-		renewed.Upstream = s.record.Upstream
+		renewed.Upstream, renewed.Voice = s.record.Upstream, s.record.Voice
 	}
 	s.notify(renewed)
 	s.do(Count{What: counter})

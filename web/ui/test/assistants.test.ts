@@ -42,6 +42,8 @@ it('what answers is the assistant’s, else the server’s', () => {
   expect(of({ voice: { upstream: 'grok' }, text: { provider: 'ollama' } })).toBe('grok, g, eve, ollama · o');
   expect(of({ voice: { upstream: 'grok', model: 'g2', voice: 'ara' }, text: { provider: 'ollama', model: 'o2' } })).toBe('grok, g2, ara, ollama · o2');
   expect(of({ voice: { voice: 'ash' }, text: { model: 't2' } })).toBe('openai, m, ash, openai · t2');
+  // What it names for one service is not another's.
+  expect(of({ voice: { upstream: 'grok', model: 'g2', voice: 'ara' } }, 'own')).toBe('own, t, slt, openai · t');
   // What it names is gone from the settings.
   expect(of({ voice: { upstream: 'gone', model: 'x' }, text: { provider: 'gone', model: 'x' } })).toBe('openai, x, marin, openai · t');
   expect(modelsOf(undefined, [])).toMatchObject({ service: '', model: '', voice: '', text: '' });
@@ -51,7 +53,9 @@ it('rows say a JSON schema, or leave it to whoever wrote more', () => {
   const schema = { type: 'object', properties: { name: { type: 'string', description: 'Whose' }, count: { type: 'integer' } }, required: ['count', 'gone'] };
   expect([hasRows(undefined), hasRows(schema)]).toEqual([true, true]);
   for (const more of [{ oneOf: [] }, { properties: { list: { type: 'array', items: {} } } }, { properties: { a: { type: 'string', enum: ['x'] } } }, 7]) expect([more, hasRows(more)]).toEqual([more, false]);
-  const rows = [{ name: ' count ', kind: 'integer', text: '' }, { name: '', kind: 'string', text: 'nobody’s' }, { name: 'day', kind: 'string', text: 'When' }];
+  const more = { number: '+4930123456' };
+  const rows = [{ name: ' count ', kind: 'integer', text: '', more }, { name: '', kind: 'string', text: 'nobody’s', more }, { name: 'day', kind: 'string', text: 'When', more }];
+  expect(ofRows(rows, false, {}, ['number', 'says'])).toEqual({ count: more, day: more });
   expect(ofRows(rows, true, schema)).toEqual({ type: 'object', properties: { count: { type: 'integer' }, day: { type: 'string', description: 'When' } }, required: ['count'] });
   expect([ofRows(rows, false, {}), ofRows([], true, schema)]).toEqual([{ count: '', day: 'When' }, undefined]);
 });

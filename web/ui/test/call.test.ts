@@ -53,6 +53,10 @@ describe('a call', () => {
     expect(reduce(renewing, { type: 'bridge.upstream.renewed', gap_ms: 3 }, 1).renewing).toBe(false);
     const duplex = reduce(live, { type: 'bridge.upstream.renewed', duplex: true }, 1);
     expect([renewing.duplex, duplex.duplex, reduce(duplex, { type: 'bridge.upstream.renewed' }, 1).duplex]).toEqual([false, true, false]);
+    const answers = (events: object[]) => events.reduce<CallState>((c, e) => reduce(c, e as Record<string, unknown>, 1), idleCall);
+    const ready = [{ type: 'bridge.ready', upstream: 'house', voice: 'slt' }, { type: 'session.updated', session: { audio: { output: { voice: 'awb' } } } }, { type: 'bridge.upstream.renewed' }];
+    expect(answers(ready)).toMatchObject({ upstream: 'house', voice: 'awb' });
+    expect(answers([...ready, { type: 'bridge.upstream.renewed', upstream: 'grok', voice: 'eve' }])).toMatchObject({ upstream: 'grok', voice: 'eve' });
     expect(reduce(live, { type: 'bridge.upstream.lost', reason: 'closed' }, 1)).toMatchObject({ renewing: true, phase: 'live' });
   });
 });

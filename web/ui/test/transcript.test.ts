@@ -58,6 +58,18 @@ describe('merged', () => {
     expect(list[0]?.metadata.status).toBe('interrupted');
   });
 
+  it('opens a closed message that goes on in another item, and shows no draft for that', () => {
+    const rests = (status: Status, ...items: string[]) => {
+      const known = message('a', 1, 'Once', status, 'i1');
+      return { ...known, metadata: { ...known.metadata, rests: items } };
+    };
+    const list = merged([message('a', 1, 'Once', 'interrupted', 'i1')], [rests('in_progress', 'i2')]);
+    expect(list[0]?.metadata.status).toBe('in_progress');
+    expect(draftsOf(list, [caption('i1', 'Once'), caption('i2', 'upon'), caption('i3', 'Next')]).map(({ id }) => id)).toEqual(['i3']);
+    const done = merged(list, [rests('completed', 'i2')]);
+    expect(merged(done, [rests('in_progress', 'i2')])[0]?.metadata.status).toBe('completed');
+  });
+
   it('keeps a closed message that comes again the same object', () => {
     const known = message('a', 1, 'A');
     expect(merged([known], [message('a', 1, 'A')])[0]).toBe(known);

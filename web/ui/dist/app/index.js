@@ -1,1 +1,1 @@
-import{Wt as e,_ as t,kn as n,n as r,r as i}from"./base.js";await e.begin();var a=new t;window.voicebridge={get pc(){return a.call.pc}},addEventListener(`pageshow`,e=>{e.persisted&&location.reload()});var o=document.getElementById(`app`);o&&n(i,{target:o,props:{app:a}}),r(),a.begin();
+import{An as e,Gt as t,n,r,v as i}from"./base.js";await t.begin();var a=new i;window.voicebridge={get pc(){return a.call.pc}},addEventListener(`pageshow`,e=>{e.persisted&&location.reload()});var o=document.getElementById(`app`);o&&e(r,{target:o,props:{app:a}}),n(),a.begin();

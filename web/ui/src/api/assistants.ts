@@ -94,9 +94,11 @@ export const listModels = async (): Promise<Model[]> => asObjects((await sendJso
 
 /** What answers with an assistant, or with the server's settings: in calls, and typed messages. What the assistant leaves out is the server's. */
 export function modelsOf(one: Json | undefined, models: Model[], upstream = '') {
-  const [voice, text] = [asObject(one?.voice), asObject(one?.text)];
+  const text = asObject(one?.text);
   const find = (kind: string, name: unknown) => models.find((m) => m.kind === kind && m.provider === name) ?? models.find((m) => m.kind === kind && m.isDefault);
-  const call = find('realtime', upstream || voice.upstream);
+  const meant = find('realtime', asObject(one?.voice).upstream);
+  const call = upstream ? find('realtime', upstream) : meant;
+  const voice = call === meant ? asObject(one?.voice) : {}; // its model and voice are those of what it means
   const typed = find('text', text.provider);
   // The model of a provider that is gone from the settings is not asked of another.
   const own = !text.provider || text.provider === typed?.provider ? asText(text.model) : '';

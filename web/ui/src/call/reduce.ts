@@ -20,13 +20,12 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
         callId: asText(event.call_id, call.callId),
         threadId: asText(event.thread_id, call.threadId),
         replayed: asNumber(event.replayed, 0),
-        images: event.images === true,
-        duplex: event.duplex === true,
+        ...answering(call, event),
       };
     case 'bridge.upstream.renewing':
       return { ...call, renewing: true };
     case 'bridge.upstream.renewed':
-      return { ...call, renewing: false, response: null, playing: false, waiting: false, images: event.images === true, duplex: event.duplex === true };
+      return { ...call, renewing: false, response: null, playing: false, waiting: false, ...answering(call, event) };
     case 'bridge.upstream.lost':
       return { ...call, renewing: true, response: null, playing: false, waiting: false, userSpeaking: false };
     case 'bridge.storage.delayed':
@@ -47,12 +46,21 @@ function reduceBridge(call: CallState, type: string, event: Json): CallState {
   }
 }
 
+const answering = ({ upstream, voice }: CallState, event: Json) => ({
+  images: event.images === true,
+  duplex: event.duplex === true,
+  upstream: asText(event.upstream, upstream),
+  voice: asText(event.voice, voice),
+});
+
 function reduceTurn(call: CallState, type: string, event: Json): CallState {
   switch (type) {
     case 'session.updated': {
-      const turns = asObject(asObject(asObject(event.session).audio).input).turn_detection;
-      if (turns === null) return { ...call, held: true };
-      return isObject(turns) ? { ...call, turns, held: false } : call;
+      const { input, output } = asObject(asObject(event.session).audio);
+      const turns = asObject(input).turn_detection;
+      const voice = asText(asObject(output).voice, call.voice);
+      if (turns === null) return { ...call, voice, held: true };
+      return isObject(turns) ? { ...call, voice, turns, held: false } : { ...call, voice };
     }
     case 'input_audio_buffer.speech_started':
       return withCaption({ ...call, userSpeaking: true, waiting: false }, asText(event.item_id), 'user', (c) => c);

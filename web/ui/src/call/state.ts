@@ -17,6 +17,9 @@ export interface CallState {
   images: boolean;
   /** The model hears and speaks at once: it takes no turns that the page could rule, and has one speed. */
   duplex: boolean;
+  /** What answers, and its voice; empty while the server has not said. */
+  upstream: string;
+  voice: string;
   userSpeaking: boolean;
   /** The user's turn is over and no answer has begun. */
   waiting: boolean;
@@ -50,6 +53,8 @@ export const idleCall: CallState = {
   replayed: 0,
   images: false,
   duplex: false,
+  upstream: '',
+  voice: '',
   userSpeaking: false,
   waiting: false,
   response: null,

@@ -12,6 +12,8 @@ export interface Metadata {
   status: Status;
   seq?: number;
   itemId?: string;
+  /** The upstream's items with what followed where it went on after what was no interruption. */
+  rests?: string[];
   callId?: string;
   heardText?: string;
   /** Where it is in the recording of its call, in milliseconds. */
@@ -97,6 +99,7 @@ function readMetadata(raw: Json): Metadata {
     status: statuses.includes(status) ? (status as Status) : 'completed',
     seq: asNumber(raw.seq),
     itemId: asText(raw.item_id) || undefined,
+    rests: raw.rest_item_ids ? asList(raw.rest_item_ids).map((id) => asText(id)) : undefined,
     callId: asText(raw.call_id) || undefined,
     heardText: typeof raw.heard_text === 'string' ? raw.heard_text : undefined,
     audio: readAudio(asObject(raw.audio)),

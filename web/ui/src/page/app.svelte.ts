@@ -1,6 +1,7 @@
 import { createContext } from 'svelte';
 import { ApiError, closeSession, isPassing } from '../api/http';
 import { queuedKeys, sentKeys } from '../api/keys';
+import type { Phone } from '../api/reports';
 import { getConfig, type Config } from '../api/server';
 import { editMessage, getThread, interrupt, listMessages, postMessage, regenerate, resetThread, uploadImage } from '../api/threads';
 import { PlainError } from '../base/errors';
@@ -65,6 +66,9 @@ export class App {
   question = $state.raw<Question | null>(null);
   /** Counts what was sent: with each, the transcript jumps to its end. */
   sent = $state(0);
+
+  /** The call by telephone that the thread is in. */
+  phone = $state.raw<Phone>(null);
 
   /** All of the thread is drawn, for paper. */
   printing = $state(false);

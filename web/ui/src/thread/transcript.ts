@@ -10,8 +10,8 @@ export function merged(known: Message[], incoming: Message[]): Message[] {
   const byId = new Map(known.map((message) => [message.id, message]));
   for (const message of incoming) {
     const old = byId.get(message.id);
-    // Two channels bring the same message; a closed one never opens again.
-    if (old && isClosed(old) && !isClosed(message)) continue;
+    // Two channels bring the same message; a closed one never opens again, unless it goes on.
+    if (old && isClosed(old) && !isClosed(message) && restsOf(message) <= restsOf(old)) continue;
     if (!old || !same(old, message)) byId.set(message.id, message);
   }
   return inOrder([...byId.values()]);
@@ -20,6 +20,8 @@ export function merged(known: Message[], incoming: Message[]): Message[] {
 function same(one: Message, other: Message): boolean {
   return isClosed(one) && JSON.stringify(one) === JSON.stringify(other);
 }
+
+const restsOf = ({ metadata }: Message) => metadata.rests?.length ?? 0;
 
 /** Whether nothing more will be said in a message. */
 export function isClosed(message: Message): boolean {
@@ -107,7 +109,7 @@ export function foldedOf(all: Entry[], open: ReadonlySet<string>): { lines: Entr
 /** The captions that have no message yet, as messages without text. */
 export function draftsOf(messages: Message[], captions: Pick<Caption, 'itemId' | 'role' | 'failed'>[]): Message[] {
   if (captions.length === 0) return [];
-  const shown = new Set(messages.flatMap((m) => [m.id, m.metadata.itemId ?? m.id]));
+  const shown = new Set(messages.flatMap((m) => [m.id, m.metadata.itemId ?? m.id, ...(m.metadata.rests ?? [])]));
   return captions
     .filter(({ itemId }) => !shown.has(itemId))
     .map(({ itemId, role, failed }) => ({ id: itemId, role, parts: [], metadata: { source: 'voice', status: failed ? 'failed' : 'in_progress', itemId } }));

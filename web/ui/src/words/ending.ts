@@ -11,5 +11,5 @@ export function endingWords(reason: string): string {
 
 /** Endings that nobody asked for are shown as a problem. */
 export function isBadEnding(reason: string): boolean {
-  return reason !== 'hangup';
+  return reason !== 'hangup' && reason !== 'assistant';
 }
