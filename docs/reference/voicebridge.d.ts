@@ -809,8 +809,8 @@ export interface BridgeReadyEvent {
   /** How many messages of the thread were replayed to the model */ replayed: number;
   /** True if the model can be shown images */ images?: boolean;
   /** True if the model listens and speaks at once: turn detection, push to talk and speed do not apply */ duplex?: boolean;
-  /** The name of the upstream that answers, Voice its voice */ upstream?: string;
-  voice?: string;
+  /** Which answers */ upstream?: string;
+  /** Its voice */ voice?: string;
 }
 
 export interface BridgeMessageEvent {
@@ -851,8 +851,8 @@ export interface BridgeRenewedEvent {
   /** That of bridge.upstream.renewing */ reason: EndReason;
   /** How long the caller was not heard, in milliseconds */ gap_ms: number;
   /** True if the caller's last words, if there were any, are lost and should be repeated */ unheard?: boolean;
-  /** The name of the upstream that the call goes on with, if it is another one, Voice its voice */ upstream?: string;
-  voice?: string;
+  /** The name of the upstream that the call goes on with, if it is another one */ upstream?: string;
+  /** That of Upstream */ voice?: string;
   /** True if the model can be shown images from now on */ images?: boolean;
   /** True if the model listens and speaks at once from now on */ duplex?: boolean;
 }
