@@ -37,6 +37,8 @@ type Assistant struct {
 
 	EndCall bool `json:"end_call,omitempty" doc:"Whether the model may end calls, by the tool end_call: what it is saying is heard to its end"`
 
+	Transfers map[string]Transfer `json:"transfers,omitempty" items:"32" format:"name" doc:"Whom the model may connect the caller of a telephone call with, by names that it reads, with the tool transfer_call; not with those of another owner's assistant"`
+
 	RecordingNotice string `json:"recording_notice,omitempty" max:"4096" doc:"What is said, to its end, before anything of a call is recorded. Variables are replaced"`
 	MaskKeys        bool   `json:"mask_keys,omitempty" doc:"Whether the keys that callers press on a telephone are told to the model alone, and saved as DTMF: ****"`
 
@@ -74,7 +76,7 @@ func (a *Assistant) Short() Assistant {
 	short.Instructions, short.Greeting, short.Variables = "", "", nil
 	short.Tools, short.MCPServers = Tools{}, nil
 	short.HTTPTools, short.Extract, short.Keyterms = nil, nil, nil
-	short.Fillers, short.RecordingNotice = Fillers{}, ""
+	short.Fillers, short.RecordingNotice, short.Transfers = Fillers{}, "", nil
 	return short
 }
 
@@ -206,6 +208,12 @@ func (i Interruption) Or(other Interruption) Interruption {
 		MinSeconds: cmp.Or(i.MinSeconds, other.MinSeconds), MinWords: cmp.Or(i.MinWords, other.MinWords),
 		ResumeSeconds: cmp.Or(i.ResumeSeconds, other.ResumeSeconds),
 	}
+}
+
+// Transfer is somebody with whom a caller may be connected.
+type Transfer struct {
+	Number string `json:"number" min:"1" format:"number" doc:"Such as +493012345678; of an owner's assistant one that may be dialled"`
+	Says   string `json:"says,omitempty" max:"500" format:"line" doc:"Said before, word for word; empty: what the model likes"`
 }
 
 // HTTPTool is a tool that is run by a request.

@@ -151,6 +151,7 @@ var formats = map[string]func(text string) error{
 	"language": matches(languagePattern, "it must be a language code, such as en or de"),
 	"line":     CheckLine,
 	"keyterm":  CheckKeyterm,
+	"number":   matches(numberPattern, "it must be a number such as +493012345678"),
 	"tool":     matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
 	"url": func(text string) error {
 		u, err := url.Parse(text)
@@ -167,6 +168,7 @@ var (
 	namePattern     = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	variablePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 	languagePattern = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
+	numberPattern   = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`) // E.164, section 6.2
 	toolPattern     = regexp.MustCompile(`^[A-Za-z0-9_*-]{1,64}(:write)?$`)
 )
 

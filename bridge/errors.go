@@ -172,6 +172,7 @@ const (
 	EndCallerHangup    = session.EndCallerHangup
 	EndNoSpeech        = session.EndNoSpeech
 	EndAssistant       = session.EndAssistant
+	EndTransferred     = session.EndTransferred
 	EndMachine         = session.EndMachine
 	EndBrowserClosed   = session.EndBrowserClosed
 	EndBrowserLost     = session.EndBrowserLost

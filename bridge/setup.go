@@ -70,6 +70,11 @@ type Phone struct {
 	AskAfter, HangUpAfter time.Duration
 	// CallID is the call's id if it is one out; Called is then who is not the assistant.
 	CallID string
+	// Transfer has the caller connected with another number. It returns once that has answered, or why it has not: then
+	// the call is as before. nil if the line has no way to. Dials reports whether a number may be called that an owner has
+	// given.
+	Transfer func(ctx context.Context, number string) error
+	Dials    func(number string) bool
 }
 
 // setup makes the parts of a call in parallel: it dials the upstream while it answers the browser
@@ -382,6 +387,12 @@ func (s *setup) list(ctx context.Context) error {
 			return fmt.Errorf("add tool: %w", err)
 		}
 	}
+	if to := s.transfers(); len(to) > 0 {
+		tool := transferTool{to: to, transfer: s.start.Phone.Transfer, post: s.call.post}
+		if err := s.registry.Replace([]string{session.TransferName}, checked(tool)); err != nil {
+			return fmt.Errorf("add tool: %w", err)
+		}
+	}
 	allow := s.call.assistant.Tools.Allow
 	if s.call.assistant.ID != "" &&
 		(tools.Len() == 0 || allow != nil && !toolkit.Names(nil).With(allow).Has(session.CancelToolName)) {
@@ -436,6 +447,7 @@ func (s *setup) state(now time.Time) *session.State {
 		BrowserLimit: s.browser.MaxMessageSize(), BrowserPlays: s.start.Socket != nil,
 		TranscriptionCost: cfg.TranscriptionCost, Cost: cfg.Cost, Others: len(cfg.Upstreams) - 1,
 		ItemPrefix: s.dialer.ItemPrefix, NewID: callIDs(), EndCall: s.call.assistant.EndCall,
+		Transfers:   len(s.transfers()) > 0,
 		NoticeFirst: announcement != "" && s.call.assistant.RecordingNotice != "", MaskKeys: s.call.assistant.MaskKeys,
 		AskAfter: ask, HangUpAfter: hangUp,
 	}, s.record, s.registry, now)

@@ -65,8 +65,10 @@ func (r *toolRunner) perform(e session.Effect) bool {
 	case session.StartTool:
 		if e.Lends {
 			e.Call.Lent = r.client.Tools()
-			if own, has := r.registry.Lookup(session.EndCallName); has && own.Executor == toolkit.ExecutorApp {
-				e.Call.Lent = append(e.Call.Lent, own.Tool)
+			for _, name := range []string{session.EndCallName, session.TransferName} {
+				if own, has := r.registry.Lookup(name); has && own.Executor == toolkit.ExecutorApp {
+					e.Call.Lent = append(e.Call.Lent, own.Tool)
+				}
 			}
 		}
 		r.start(e.Call)
@@ -170,7 +172,9 @@ func (t ownTool) Call(context.Context, toolkit.Call) iter.Seq2[toolkit.Chunk, er
 }
 
 // checked returns the entry of a tool, which calls take as it was checked.
-func (t ownTool) checked() []toolkit.Entry {
+func (t ownTool) checked() []toolkit.Entry { return checked(t) }
+
+func checked(t toolkit.Tool) []toolkit.Entry {
 	r := toolkit.NewRegistry()
 	if err := r.Add(toolkit.Entry{Tool: t, Executor: toolkit.ExecutorApp}); err != nil {
 		panic(err) // of a constant

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -361,6 +362,83 @@ func TestREST(t *testing.T) {
 		if err := c.do(Carriers[c.name]); err == nil {
 			t.Errorf("%s: a refusal is none", c.name)
 		}
+	}
+}
+
+// TestTransferREST has carriers asked for transfers, of which all that is no success is a failure.
+func TestTransferREST(t *testing.T) {
+	t.Parallel()
+	var asked string
+	status := http.StatusOK
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = fmt.Sprint(r.Method, " ", r.URL.EscapedPath(), " ", r.Header.Get("Authorization")[:6], " ", string(body))
+		w.WriteHeader(status)
+	}))
+	defer api.Close()
+	l := &Line{Account: "AC1", Number: "+493099999999", Secret: secret("s"), APIURL: api.URL}
+	of := Transfer{Call: "v3:a/b", Number: "+493055555555", Webhook: "https://p.example/w"}
+	const twiml = `<?xml version="1.0" encoding="UTF-8"?><Response><Dial callerId="+493099999999" timeout="30" action="https://p.example/w?transfer=over"><Number statusCallback="https://p.example/w?transfer=status" statusCallbackEvent="answered">+493055555555</Number></Dial></Response>`
+	for name, want := range map[string]string{
+		"twilio": "POST /2010-04-01/Accounts/AC1/Calls/v3:a/b.json Basic  " + url.Values{"Twiml": {twiml}}.Encode(),
+		"plivo":  `POST /v1/Account/AC1/Call/v3:a/b/ Basic  {"legs":"aleg","aleg_url":"https://p.example/w?transfer=ask","aleg_method":"POST"}`,
+		"telnyx": `POST /v2/calls/v3:a%2Fb/actions/transfer Bearer {"to":"+493055555555","from":"+493099999999","timeout_secs":30,"webhook_url":"https://p.example/w","target_leg_client_state":"dHJhbnNmZXIgdjM6YS9i"}`,
+	} {
+		status = http.StatusAccepted
+		must(t, Carriers[name].Transfer(t.Context(), l, of))
+		testkit.Equal(t, asked, want, "%s", name)
+		for _, status = range []int{400, 401, 404, 422, 429, 500} {
+			if err := Carriers[name].Transfer(t.Context(), l, of); err == nil {
+				t.Errorf("%s: %d is no failure", name, status)
+			}
+		}
+	}
+	testkit.Equal(t, plivo{}.Forward(l, of).Body, `<?xml version="1.0" encoding="UTF-8"?><Response><Dial callerId="493099999999" timeout="30" action="https://p.example/w?transfer=over" callbackUrl="https://p.example/w?transfer=status"><Number>493055555555</Number></Dial></Response>`, "Plivo's answer")
+}
+
+// TestNoticeOfTransfer has what is told of transfers: of which call, how it went, and that the caller has hung up.
+func TestNoticeOfTransfer(t *testing.T) {
+	t.Parallel()
+	telnyxEvent := func(event, more string) string {
+		return `{"data":{"event_type":"` + event + `","payload":{"call_control_id":"v3:new","direction":"outgoing","client_state":"dHJhbnNmZXIgdjM6eA=="` + more + `}}}`
+	}
+	for name, c := range map[string]struct {
+		carrier           Carrier
+		about, body, want string
+	}{
+		"Twilio, answered":            {twilio{}, "status", "CallSid=CA2&ParentCallSid=CA1&CallStatus=in-progress&Direction=outbound-dial", "CA1 reached"},
+		"Twilio, the other one's end": {twilio{}, "status", "CallSid=CA2&ParentCallSid=CA1&CallStatus=completed", "CA1 nothing"},
+		"Twilio, over":                {twilio{}, "over", "CallSid=CA1&CallStatus=in-progress&Direction=inbound&DialCallSid=CA2&DialCallStatus=completed", "CA1 reached"},
+		"Twilio busy":                 {twilio{}, "over", "CallSid=CA1&CallStatus=in-progress&Direction=inbound&DialCallStatus=busy", "CA1 failed:busy"},
+		"Twilio, no answer":           {twilio{}, "over", "CallSid=CA1&CallStatus=in-progress&DialCallStatus=no-answer", "CA1 failed:no_answer"},
+		"Twilio failed":               {twilio{}, "over", "CallSid=CA1&CallStatus=in-progress&DialCallStatus=failed", "CA1 failed:failed"},
+		"Twilio, the caller is gone":  {twilio{}, "over", "CallSid=CA1&CallStatus=completed&DialCallStatus=no-answer", "CA1 nothing ended"},
+		"Plivo asks":                  {plivo{}, "ask", "CallUUID=u1&CallStatus=in-progress&Direction=inbound", "u1 asks"},
+		"Plivo asks for nobody":       {plivo{}, "ask", "CallUUID=u1&CallStatus=completed", "u1 nothing ended"},
+		"Plivo, answered":             {plivo{}, "status", "CallUUID=u1&CallStatus=in-progress&DialAction=answer&DialBLegStatus=answer&DialBLegUUID=u2", "u1 reached"},
+		"Plivo, hung up":              {plivo{}, "status", "CallUUID=u1&CallStatus=in-progress&DialAction=hangup&DialBLegUUID=u2", "u1 nothing"},
+		"Plivo busy":                  {plivo{}, "over", "CallUUID=u1&CallStatus=in-progress&DialStatus=busy", "u1 failed:busy"},
+		"Plivo, time is over":         {plivo{}, "over", "CallUUID=u1&CallStatus=in-progress&DialStatus=timeout", "u1 failed:no_answer"},
+		"Plivo, the caller is gone":   {plivo{}, "over", "CallUUID=u1&CallStatus=completed&DialStatus=cancel", "u1 nothing ended"},
+		"Telnyx rings":                {telnyx{}, "", telnyxEvent("call.initiated", ""), "v3:x nothing"},
+		"Telnyx, answered":            {telnyx{}, "", telnyxEvent("call.answered", ""), "v3:x reached"},
+		"Telnyx, connected":           {telnyx{}, "", telnyxEvent("call.bridged", ""), "v3:x reached"},
+		"Telnyx busy":                 {telnyx{}, "", telnyxEvent("call.hangup", `,"hangup_cause":"user_busy"`), "v3:x failed:busy"},
+		"Telnyx, time is over":        {telnyx{}, "", telnyxEvent("call.hangup", `,"hangup_cause":"timeout"`), "v3:x failed:no_answer"},
+	} {
+		n, err := c.carrier.Notice(request(t, "POST", "https://a.example/x?transfer="+c.about, c.body))
+		must(t, err)
+		got := n.Call + " " + [...]string{"nothing", "asks", "reached", "failed:"}[n.Move]
+		if n.Move == Failed {
+			got += n.Reason
+		}
+		if n.Ended {
+			got += " ended"
+		}
+		if n.Ringing || n.ID != "" {
+			got += " as another call"
+		}
+		testkit.Equal(t, got, c.want, "%s", name)
 	}
 }
 

@@ -96,6 +96,10 @@ type Carrier interface {
 	// Find returns the id of a call that the carrier may have taken, empty if there is none; sure reports whether there
 	// was none either.
 	Find(ctx context.Context, l *Line, d Dial) (call string, sure bool, err error)
+	// Transfer has the carrier call a number and connect the call with it, of which it tells by the webhook. Forward is
+	// what to answer if that asks for it.
+	Transfer(ctx context.Context, l *Line, t Transfer) error
+	Forward(l *Line, t Transfer) Reply
 	// HangUp ends a call, also one that has ended.
 	HangUp(ctx context.Context, l *Line, call string) error
 	// Read reads a message of a stream; one that says nothing has no kind. Write writes one.
@@ -139,9 +143,31 @@ type Notice struct {
 	Rings, Answered bool
 	// What the carrier hears: a machine, at its beginning, its tone, after which it records, or neither.
 	Machine, Tone, Person bool
-	// Reason is why a call out has ended that nobody has answered: busy, no_answer or failed.
+	// Reason is why a call out has ended that nobody has answered, or a transfer: busy, no_answer or failed.
 	Reason string
+
+	// Move is how a transfer of the call goes.
+	Move Move
 }
+
+// Transfer is a call that is to be connected with another number.
+type Transfer struct {
+	// Call is the carrier's id, Webhook the address of the line's webhook.
+	Call, Number, Webhook string
+}
+
+// forwardTime is how long the number of a transfer is called.
+const forwardTime = "30"
+
+// Move is what a carrier tells of a transfer.
+type Move int
+
+// The words of a carrier about a transfer: it asks what to do, the other one has answered, or has not.
+const (
+	Asks Move = iota + 1
+	Reached
+	Failed
+)
 
 // Reply is what a webhook is answered with.
 type Reply struct{ Type, Body string }
@@ -159,7 +185,35 @@ func (r *Request) notice(idName string) (Notice, error) {
 		n.Ringing, n.Rings, n.Answered = false, status == "ringing", status == "in-progress"
 		n.Reason = cmp.Or(reasons[status], "failed")
 	}
+	if about := r.URL.Query().Get("transfer"); about != "" {
+		n.moves(r, about)
+	}
 	return n.checked()
+}
+
+// moves reads what a form says of a transfer, which has come to one of the addresses that forward names.
+func (n *Notice) moves(r *Request, about string) {
+	n.Ringing = false
+	status := r.Get("DialCallStatus") + r.Get("DialStatus")
+	switch {
+	case about == "ask" && !n.Ended:
+		n.Move = Asks
+	case about == "status":
+		n.Call, n.Ended = cmp.Or(r.Get("ParentCallSid"), n.Call), false
+		if s := cmp.Or(r.Get("DialAction"), r.Get("CallStatus")); s == "answer" || s == "in-progress" {
+			n.Move = Reached
+		}
+	case status == "completed", status == "answered":
+		n.Move, n.Ended = Reached, false
+	case !n.Ended:
+		n.Move, n.Reason = Failed, cmp.Or(reasons[status], "failed")
+	}
+}
+
+// forward has a number called. dial and noun are attributes of their elements, in which HOOK stands for the webhook.
+func forward(t Transfer, from, to, dial, noun string) Reply {
+	return xml(strings.ReplaceAll(`<Dial callerId="`+from+`" timeout="`+forwardTime+`" action="HOOK?transfer=over"`+dial+
+		`><Number`+noun+`>`+to+`</Number></Dial>`, "HOOK", t.Webhook))
 }
 
 // checked returns a notice, or that it is about no call.
@@ -169,6 +223,9 @@ func (n Notice) checked() (Notice, error) {
 	}
 	return n, nil
 }
+
+// Nothing is the answer that has nothing done: a call ends then that has nothing else.
+var Nothing = xml("")
 
 func xml(body string) Reply {
 	return Reply{"text/xml", `<?xml version="1.0" encoding="UTF-8"?><Response>` + body + `</Response>`}

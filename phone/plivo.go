@@ -120,6 +120,16 @@ func (l *Line) plivo(path string) string {
 	return cmp.Or(l.APIURL, "https://api.plivo.com") + "/v1/Account/" + l.Account + "/Call/" + path
 }
 
+// Source: plivo.com/docs/voice/xml/dial, plivo.com/docs/voice/api/call (transfer a call).
+func (plivo) Forward(l *Line, t Transfer) Reply {
+	return forward(t, l.Number[1:], t.Number[1:], ` callbackUrl="HOOK?transfer=status"`, "")
+}
+
+func (plivo) Transfer(ctx context.Context, l *Line, t Transfer) error {
+	body := `{"legs":"aleg","aleg_url":"` + t.Webhook + `?transfer=ask","aleg_method":"POST"}`
+	return ask(ctx, http.MethodPost, l.plivo(t.Call+"/"), "application/json", body, l.basic, nil)
+}
+
 func (plivo) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
 		return nil // what closes the stream hangs up

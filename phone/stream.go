@@ -3,6 +3,7 @@ package phone
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -80,6 +81,12 @@ type Stream struct {
 	keys       string
 	keysDue    *time.Timer
 	interrupts bool // the caller's speech ends answers
+	stream     string
+	// moving is the number of a transfer, moved hears of its end, left means that the other one has answered, and back,
+	// once one has failed, that another stream may take the place of this one, which the carrier has ended.
+	moving     string
+	moved      chan string
+	left, back bool
 }
 
 // NewStream returns the stream of a call.
@@ -88,6 +95,7 @@ func NewStream(cfg Config) *Stream {
 	return &Stream{
 		cfg: cfg, events: make(chan []byte, 256), typed: make(chan string, 8), done: make(chan struct{}),
 		wake: make(chan struct{}, 1), input: input{format: f}, player: player{format: f}, interrupts: true,
+		stream: cfg.Start.Stream,
 	}
 }
 
@@ -111,20 +119,97 @@ func (s *Stream) Run(wire *websocket.Conn, serve func()) {
 	work.Wait()
 }
 
-// Over reports whether the carrier has said that the call is over.
+// Over reports whether the carrier has said that the call is over, or that it goes on with somebody else.
 func (s *Stream) Over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.over
+	return s.over || s.left
 }
 
 // Takes reports whether a socket that begins with start may take the place of the one before: that is lost, and of the
-// same call and stream.
+// same call and stream. After a transfer that has failed the stream may be a new one, once.
 func (s *Stream) Takes(start Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lost := s.wire == nil || time.Since(s.came) > silent
-	return lost && !s.closed && start.Call == s.cfg.Start.Call && start.Stream == s.cfg.Start.Stream
+	if !lost || s.closed || start.Call != s.cfg.Start.Call || start.Stream != s.stream && !s.back {
+		return false
+	}
+	s.stream, s.back = start.Stream, false
+	return true
+}
+
+// transferWait is how long a carrier may say nothing of a transfer. Then whoever talks is left alone.
+const transferWait = 90 * time.Second
+
+// Transfer has the caller connected with another number, as begin asks the carrier. It returns once that has answered,
+// or why it has not: then the call is as before, once the carrier's socket is back.
+func (s *Stream) Transfer(ctx context.Context, number string, begin func() error) error {
+	moved := make(chan string, 1)
+	s.mu.Lock()
+	if s.moving != "" {
+		s.mu.Unlock()
+		return errors.New("busy")
+	}
+	s.moving, s.moved = number, moved
+	s.mu.Unlock()
+	if err := begin(); err != nil {
+		s.cfg.Log.Warn("telephone call not transferred", "error", err)
+		s.Moved("failed")
+	}
+	var reason string
+	select {
+	case reason = <-moved:
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.moved = nil
+		return context.Cause(ctx)
+	case <-time.After(transferWait):
+		s.cfg.Log.Warn("carrier says nothing of a transfer")
+		s.Moved("")
+	}
+	if reason != "" {
+		return errors.New(reason)
+	}
+	return nil
+}
+
+// Moving returns the number with which the call is being connected; empty if it is not.
+func (s *Stream) Moving() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moving
+}
+
+// Moved takes the end of a transfer: why it has failed, or nothing if the other one has answered. It reports whether
+// the carrier is to open another stream. An answer that nobody waits for any more ends the call here.
+func (s *Stream) Moved(reason string) (back bool) {
+	s.mu.Lock()
+	late := s.moved == nil && reason == "" && !s.left
+	if s.moved != nil {
+		s.moved <- reason
+		s.moved = nil
+	}
+	if reason == "" {
+		s.left = true
+	} else if s.moving != "" && !s.left {
+		s.moving, s.back = "", true
+		s.await()
+	}
+	back = s.back && !s.left && !s.closed
+	s.mu.Unlock()
+	if late {
+		s.cfg.Gone()
+	}
+	return back
+}
+
+// await gives a lost socket its time to come back; s.mu is held.
+func (s *Stream) await() {
+	if s.wire == nil && !s.over && !s.left && !s.closed && s.moving == "" {
+		s.lost = time.AfterFunc(s.cfg.Grace, s.cfg.Gone)
+	}
 }
 
 // Attach takes what a carrier's socket sends, until it ends, another takes its place, or the call ends.
@@ -153,9 +238,7 @@ func (s *Stream) Attach(wire *websocket.Conn) {
 	}
 	s.wire = nil
 	over := s.over
-	if !over && !s.closed {
-		s.lost = time.AfterFunc(s.cfg.Grace, s.cfg.Gone)
-	}
+	s.await()
 	s.mu.Unlock()
 	s.cfg.Log.Info("telephone stream ended", "over", over, "error", err)
 	if over {
@@ -199,7 +282,7 @@ func (s *Stream) take(m Message) {
 	case Key:
 		s.key(m.Name)
 	case Stop:
-		s.over = true
+		s.over = s.moving == "" // else it is of the stream alone
 	}
 	s.mu.Unlock()
 	s.hear(sound)
@@ -288,7 +371,10 @@ func (s *Stream) play() {
 func (s *Stream) write(wire *websocket.Conn, m Message) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	_ = wire.Write(ctx, websocket.MessageText, []byte(s.cfg.Carrier.Write(s.cfg.Start.Stream, m))) // reading ends, too
+	s.mu.Lock()
+	text := s.cfg.Carrier.Write(s.stream, m)
+	s.mu.Unlock()
+	_ = wire.Write(ctx, websocket.MessageText, []byte(text)) // reading ends, too
 }
 
 // interrupt drops what was not heard of the answers, here and at the carrier, and tells the call what was.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -190,6 +191,14 @@ func (k *talk) want(what string, got func() any, want string) {
 	testkit.Equal(k.t, fmt.Sprint(got()), want, "%s", what)
 }
 
+// transfers has the caller connected with another number, for which the carrier is asked without success if err is set.
+func (k *talk) transfers(err error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- k.stream.Transfer(k.t.Context(), "+493055555555", func() error { return err }) }()
+	synctest.Wait()
+	return done
+}
+
 // pass lets time pass.
 func pass(d time.Duration) { <-time.After(d) }
 
@@ -308,6 +317,63 @@ func TestStream(t *testing.T) {
 			k.dial()
 			pass(time.Minute)
 			k.want("gone", func() any { return k.gone }, "[]")
+		},
+		"a transfer": func(k *talk) {
+			done := k.transfers(nil)
+			k.put(k.first, `{"event":"stop","stop":{}}`) // of the stream alone
+			pass(20 * time.Second)
+			k.want("gone", func() any { return k.gone }, "[]")
+			testkit.Equal(k.t, fmt.Sprint(k.stream.Moved(""), k.stream.Moved(""), k.stream.Moved("busy"), k.stream.Over()), "false false false true", "moved")
+			testkit.Equal(k.t, <-done, nil, "the transfer")
+			pass(time.Minute)
+			k.want("gone", func() any { return k.gone }, "[]")
+		},
+		"a transfer that fails": func(k *talk) {
+			done := k.transfers(nil)
+			testkit.Equal(k.t, k.stream.Transfer(k.t.Context(), "+4930", nil).Error(), "busy", "another one")
+			k.put(k.first, `{"event":"stop","stop":{}}`)
+			pass(20 * time.Second)
+			other := Message{Call: "CA1", Stream: "MZ2"}
+			testkit.Equal(k.t, k.stream.Takes(other), false, "another stream, too early")
+			testkit.Equal(k.t, fmt.Sprint(k.stream.Moved("no_answer"), k.stream.Moved("no_answer"), k.stream.Over(), k.stream.Moving()), "true true false", "moved")
+			testkit.Equal(k.t, (<-done).Error(), "no_answer", "the transfer")
+			k.answers("r", 100)
+			pass(29 * time.Second)
+			testkit.Equal(k.t, k.stream.Takes(Message{Call: "CA2", Stream: "MZ2"}), false, "of another call")
+			testkit.Equal(k.t, fmt.Sprint(k.stream.Takes(other), k.stream.Takes(Message{Call: "CA1", Stream: "MZ3"})), "true false", "another stream")
+			conn := k.dial()
+			pass(time.Minute)
+			k.want("what the carrier got", func() any { return k.got }, "[100 mark]")
+			k.want("gone", func() any { return k.gone }, "[]")
+			k.put(conn, `{"event":"stop"}`)
+			k.want("gone", func() any { return k.gone }, "[1m49s]")
+		},
+		"a transfer after which nothing comes back": func(k *talk) {
+			done := k.transfers(nil)
+			must(k.t, k.first.CloseNow())
+			k.stream.Moved("busy")
+			<-done
+			pass(31 * time.Second)
+			k.want("gone", func() any { return k.gone }, "[30s]")
+		},
+		"a transfer that the carrier refuses, and has made": func(k *talk) {
+			testkit.Equal(k.t, (<-k.transfers(errRefused)).Error(), "failed", "the transfer")
+			testkit.Equal(k.t, k.stream.Over(), false, "over")
+			k.stream.Moved("")
+			k.want("gone", func() any { return k.gone }, "[0s]")
+			testkit.Equal(k.t, k.stream.Over(), true, "over")
+		},
+		"a transfer of which nothing is told": func(k *talk) {
+			testkit.Equal(k.t, <-k.transfers(nil), nil, "the transfer")
+			testkit.Equal(k.t, k.stream.Over(), true, "over")
+		},
+		"a transfer of a call that ends": func(k *talk) {
+			ctx, cancel := context.WithCancel(k.t.Context())
+			cancel()
+			if err := k.stream.Transfer(ctx, "+4930", func() error { return nil }); !errors.Is(err, context.Canceled) {
+				k.t.Errorf("the transfer: %v", err)
+			}
+			testkit.Equal(k.t, k.stream.Over(), false, "over")
 		},
 		"no sound": func(k *talk) {
 			pass(400 * time.Millisecond)

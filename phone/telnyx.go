@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -68,7 +69,15 @@ func (telnyx) Notice(r *Request) (n Notice, err error) {
 		Call: p.Call, From: p.From, To: p.To, Ended: event.Data.EventType == "call.hangup",
 		Ringing: event.Data.EventType == "call.initiated" && p.Direction == "incoming", Once: true,
 	}
-	if p.Direction != "incoming" && len(p.State) > 0 { // it is ours: what was dialled has a state
+	if call, ok := strings.CutPrefix(string(p.State), transferState); ok { // it is the other one's
+		n.Call, n.Ended = call, false
+		switch event.Data.EventType {
+		case "call.answered", "call.bridged":
+			n.Move = Reached
+		case "call.hangup":
+			n.Move, n.Reason = Failed, cmp.Or(reasons[p.Cause], "failed")
+		}
+	} else if p.Direction != "incoming" && len(p.State) > 0 { // it is ours: what was dialled has a state
 		n.ID, n.Reason = string(p.State), cmp.Or(reasons[p.Cause], "failed")
 		switch event.Data.EventType {
 		case "call.initiated":
@@ -159,6 +168,19 @@ func (t telnyx) Connect(ctx context.Context, l *Line, n Notice, address string) 
 		"send_silence_when_idle": true,
 	})
 }
+
+// transferState begins the state of the call that a transfer makes, before the id of the one that is transferred.
+const transferState = "transfer "
+
+// Source: developers.telnyx.com/api-reference/call-commands/transfer-call.
+func (telnyx) Transfer(ctx context.Context, l *Line, t Transfer) error {
+	body := `{"to":"` + t.Number + `","from":"` + l.Number + `","timeout_secs":` + forwardTime + `,"webhook_url":"` +
+		t.Webhook + `","target_leg_client_state":"` + base64.StdEncoding.EncodeToString([]byte(transferState+t.Call)) + `"}`
+	address := l.telnyx("/calls/" + url.PathEscape(t.Call) + "/actions/transfer")
+	return ask(ctx, http.MethodPost, address, "application/json", body, l.bearer, nil)
+}
+
+func (telnyx) Forward(*Line, Transfer) Reply { return Reply{} }
 
 func (t telnyx) Refuse(ctx context.Context, l *Line, call string) (Reply, error) {
 	return t.act(ctx, l, call, "reject", map[string]any{"cause": "USER_BUSY"})

@@ -123,6 +123,16 @@ func (l *Line) twilio(path string) string {
 // basic signs a request.
 func (l *Line) basic(r *http.Request) { r.SetBasicAuth(l.Account, l.Secret.Reveal()) }
 
+// Source: twilio.com/docs/voice/twiml/dial, …/number, twilio.com/docs/voice/api/call-resource.
+func (twilio) Forward(l *Line, t Transfer) Reply {
+	return forward(t, l.Number, t.Number, "", ` statusCallback="HOOK?transfer=status" statusCallbackEvent="answered"`)
+}
+
+func (w twilio) Transfer(ctx context.Context, l *Line, t Transfer) error {
+	form := url.Values{"Twiml": {w.Forward(l, t).Body}}
+	return ask(ctx, http.MethodPost, l.twilio("/"+t.Call+".json"), formType, form.Encode(), l.basic, nil)
+}
+
 const formType = "application/x-www-form-urlencoded"
 
 func (twilio) HangUp(ctx context.Context, l *Line, call string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -158,6 +159,13 @@ func (h assistantRoutes) delete(ctx context.Context, who caller, in oneAssistant
 func (h assistantRoutes) check(a assistant.Assistant) error {
 	if err := CheckAssistant(a, h.AssistantNames); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.Transfers)) {
+		if !h.Phone.Dials(a.Transfers[name].Number) {
+			return &assistant.Error{
+				Path: "transfers." + name + ".number", Reason: "it must begin with one of phone.dial_prefixes",
+			}
+		}
 	}
 	if !h.Limits.MayUse(a.Text.Provider, a.Text.Model) {
 		return problem.Forbidden("model_not_allowed", "This provider and model may not be used here.")

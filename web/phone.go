@@ -121,6 +121,8 @@ func (h phones) ring(c echo.Context) error {
 		return err
 	}
 	switch {
+	case n.Move != 0:
+		return h.moved(c, carrier, line, n)
 	case n.ID != "":
 		return h.follow(c, carrier, line, n, true)
 	case !n.Ringing:
@@ -156,8 +158,37 @@ func (h phones) connect(
 		}
 		return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 	}
-	base := strings.Replace(strings.TrimSuffix(h.Phone.PublicURL, "/"), "http", "ws", 1)
-	reply, err = carrier.Connect(ctx, line, n, base+"/phone/"+line.Carrier+"/"+line.Name+"/"+token)
+	reply, err = carrier.Connect(ctx, line, n, h.streamAddress(line, token))
+	if err != nil {
+		return err
+	}
+	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
+}
+
+// webhook returns the public address of a line's webhook, streamAddress that of the stream that a token opens.
+func (h phones) webhook(line *phone.Line) string {
+	return strings.TrimSuffix(h.Phone.PublicURL, "/") + "/phone/" + line.Carrier + "/" + line.Name
+}
+
+func (h phones) streamAddress(line *phone.Line, token string) string {
+	return strings.Replace(h.webhook(line), "http", "ws", 1) + "/" + token
+}
+
+// moved takes what a carrier says of a transfer. A call that goes on with nobody here ends when its transfer does.
+func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice) (err error) {
+	token := streamToken(line, n.Call)
+	reply := phone.Nothing
+	if open := h.lines.find(tokenID(line, token)); open != nil && open.stream != nil {
+		number := open.stream.Moving()
+		switch {
+		case n.Move == phone.Reached:
+			open.stream.Moved("")
+		case n.Move == phone.Asks && number != "":
+			reply = carrier.Forward(line, phone.Transfer{Call: n.Call, Number: number, Webhook: h.webhook(line)})
+		case n.Move == phone.Failed && open.stream.Moved(n.Reason) && !n.Once:
+			reply, err = carrier.Connect(c.Request().Context(), line, n, h.streamAddress(line, token))
+		}
+	}
 	if err != nil {
 		return err
 	}

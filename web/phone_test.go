@@ -226,6 +226,10 @@ func TestPhoneCall(t *testing.T) {
 	t.Parallel()
 	c := setupPhone(t)
 	conn, s := c.talks(t, "support", "CA1", "+493011111111")
+	if s.Phone.Transfer == nil || s.Phone.Dials == nil {
+		t.Error("the caller cannot be connected with anybody")
+	}
+	s.Phone.Transfer, s.Phone.Dials = nil, nil
 	testkit.Equal(t, *s.Phone, bridge.Phone{Line: "support", Caller: "+493011111111", Called: "+493012345678"}, "the call")
 	if s.Owner != "alice" || s.ThreadID != "" || s.Socket == nil {
 		t.Errorf("started %+v", s)

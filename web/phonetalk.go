@@ -28,7 +28,7 @@ func (h phones) talk(
 ) {
 	carrier := phone.Carriers[line.Carrier]
 	defer h.lines.leave(id)
-	client, started, err := h.begin(ctx, line, call, start)
+	client, started, err := h.begin(ctx, line, call, id, start)
 	if err != nil {
 		h.Metrics.refused(err)
 		h.Logger.Error("telephone call not begun", "line", line.Name, "error", err)
@@ -75,17 +75,20 @@ func (h phones) hangUp(ctx context.Context, carrier phone.Carrier, line *phone.L
 
 // begin begins a call on the thread of the caller, or on a new one.
 func (h phones) begin(
-	ctx context.Context, line *phone.Line, call ringing, start phone.Message,
+	ctx context.Context, line *phone.Line, call ringing, id string, start phone.Message,
 ) (client *wsserver.Conn, started bridge.Started, err error) {
+	came := &bridge.Phone{
+		Line: line.Name, Caller: call.Caller, Called: call.Called, CallID: call.Out, AskAfter: h.Phone.AskAfter,
+		HangUpAfter: h.Phone.HangUpAfter, Dials: h.Phone.Dials,
+	}
+	if line.Account != "" {
+		came.Transfer = func(ctx context.Context, number string) error { return h.transfer(ctx, line, call, id, number) }
+	}
 	if call.Out != "" {
-		return h.beginOut(ctx, line, call.Out, start)
+		came.Caller, came.Called = call.Called, call.Caller
+		return h.beginOut(ctx, line, came, start)
 	}
-	s := bridge.Start{
-		Owner: line.Owner, Phone: &bridge.Phone{
-			Line: line.Name, Caller: call.Caller, Called: call.Called, AskAfter: h.Phone.AskAfter,
-			HangUpAfter: h.Phone.HangUpAfter,
-		},
-	}
+	s := bridge.Start{Owner: line.Owner, Phone: came}
 	if s.Assistant, err = h.ofCall(ctx, access.Identity{Owner: line.Owner}, line.Assistant); err != nil {
 		return nil, started, err
 	}
@@ -112,6 +115,18 @@ func (h phones) begin(
 		}
 		s.ThreadID = ""
 	}
+}
+
+// transfer has a carrier connect the caller with another number.
+func (h phones) transfer(ctx context.Context, line *phone.Line, call ringing, id, number string) error {
+	open := h.lines.find(id)
+	if open == nil || open.stream == nil {
+		return errors.New("failed")
+	}
+	return open.stream.Transfer(ctx, number, func() error {
+		return phone.Carriers[line.Carrier].Transfer(ctx, line,
+			phone.Transfer{Call: call.Call, Number: number, Webhook: h.webhook(line)})
+	})
 }
 
 // endDial ends a call out in which nobody talks.
@@ -146,9 +161,9 @@ func (h phones) dialled(ctx context.Context, line *phone.Line, id string, begun 
 
 // beginOut begins a call out, whose stream is there.
 func (h phones) beginOut(
-	ctx context.Context, line *phone.Line, id string, start phone.Message,
+	ctx context.Context, line *phone.Line, came *bridge.Phone, start phone.Message,
 ) (client *wsserver.Conn, started bridge.Started, err error) {
-	d, err := h.Store.Records.Dial(ctx, line.Owner, id)
+	d, err := h.Store.Records.Dial(ctx, line.Owner, came.CallID)
 	if err != nil {
 		return nil, started, err
 	}
@@ -156,10 +171,7 @@ func (h phones) beginOut(
 	client.Use(start.Format)
 	started, err = calls(h).begin(ctx, bridge.Start{
 		Owner: line.Owner, ThreadID: d.Key.Thread, Assistant: d.Assistant, Variables: d.Variables, Socket: client,
-		Phone: &bridge.Phone{
-			Line: line.Name, Caller: line.Number, Called: d.Number, CallID: d.ID, AskAfter: h.Phone.AskAfter,
-			HangUpAfter: h.Phone.HangUpAfter,
-		},
+		Phone: came,
 	})
 	return client, started, err
 }

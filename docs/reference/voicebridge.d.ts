@@ -530,6 +530,10 @@ export interface Assistant {
     /** Only with the user's approval, besides those that the server names */ approve?: string[];
     /** Never these, also of clients, besides those that the server denies */ deny?: string[];
   };
+  /** Whom the model may connect the caller of a telephone call with, by names that it reads, with the tool transfer_call; not with those of another owner's assistant */ transfers?: Record<string, {
+    /** Such as +493012345678; of an owner's assistant one that may be dialled */ number: string;
+    /** Said before, word for word; empty: what the model likes */ says?: string;
+  }>;
   updated_at?: string;
   /** Names and default texts. A thread may have other values */ variables?: Record<string, string>;
   /** Of calls */ voice?: {
@@ -800,7 +804,7 @@ export interface RealtimeError {
   };
 }
 
-export type EndReason = 'hangup' | 'caller_hangup' | 'no_speech' | 'assistant' | 'machine' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
+export type EndReason = 'hangup' | 'caller_hangup' | 'no_speech' | 'assistant' | 'transferred' | 'machine' | 'browser_closed' | 'browser_lost' | 'never_connected' | 'taken_over' | 'upstream_lost' | 'upstream_not_ready' | 'session_rejected' | 'session_expired' | 'upstream_error' | 'storage_failed' | 'browser_stalled' | 'shutdown' | 'internal_error' | 'max_duration' | 'idle' | 'budget' | 'upstream_closed' | 'planned';
 
 export interface BridgeReadyEvent {
   type: 'bridge.ready';

@@ -131,6 +131,8 @@ type Config struct {
 	NoticeFirst bool
 	// EndCall means that the model has the tool EndCallName.
 	EndCall bool
+	// Transfers means that it has the tool TransferName.
+	Transfers bool
 	// MaskKeys means that of keys of a telephone the model alone learns which they were.
 	MaskKeys bool
 	// AskAfter is how long nobody speaks until the caller is asked whether they are there, HangUpAfter until the call
@@ -231,9 +233,12 @@ const CancelToolName = "cancel_running_tools"
 // EndCallName is the server's tool by which the model ends the call.
 const EndCallName = "end_call"
 
+// TransferName is the server's tool by which the model has the caller connected with somebody. It asks by Transfer.
+const TransferName = "transfer_call"
+
 // owns reports whether a tool of the server is one of calls, which those of others do not replace.
 func (c *Config) owns(name string) bool {
-	return name == CancelToolName || c.EndCall && name == EndCallName
+	return name == CancelToolName || c.EndCall && name == EndCallName || c.Transfers && name == TransferName
 }
 
 // opening is what the model says first.

@@ -237,6 +237,7 @@ const (
 	EndCallerHangup    EndReason = "caller_hangup"      // by the caller of a telephone call, also one who was lost
 	EndNoSpeech        EndReason = "no_speech"          // nobody has spoken in a telephone call
 	EndAssistant       EndReason = "assistant"          // by the model, with its tool for that
+	EndTransferred     EndReason = "transferred"        // the caller of a telephone call was connected with somebody
 	EndMachine         EndReason = "machine"            // a machine has answered a telephone call out
 	EndBrowserClosed   EndReason = "browser_closed"     // the browser closed the connection (tab closed)
 	EndBrowserLost     EndReason = "browser_lost"       // the browser vanished

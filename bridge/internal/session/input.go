@@ -156,6 +156,13 @@ type (
 		// Images are the result's images for the model, as data URLs.
 		Images []string
 	}
+	// Transfer is a running tool that is to connect the caller with somebody. May hears whether it may, once Says, or a
+	// sentence of the model's, was heard; from then on nobody here hears the caller, until the tool has failed.
+	Transfer struct {
+		input
+		CallID, Says string
+		May          chan<- bool
+	}
 	// ApprovalDecided is the approval of a tool call that was decided outside the call.
 	ApprovalDecided struct {
 		input

@@ -117,16 +117,32 @@ func (s *State) noticed() {
 	}
 }
 
-// leave runs the tool by which the model leaves the call, once what is being said was heard.
+// leave runs the tool by which the model leaves the call, or lets it go on, once what is being said was heard.
 func (s *State) leave() {
 	l := &s.tools.leaving
-	if l.run == nil || l.started || s.phase >= draining {
+	if l.run == nil && l.id != "" { // a tool's tool
+		l.run = s.tools.byID[l.id]
+	}
+	if l.run == nil || s.phase >= draining {
+		return
+	}
+	if l.may != nil && l.run.Done() {
+		s.transferred()
+		return
+	}
+	if l.started {
 		return
 	}
 	making := l.run.response != nil && !l.run.response.done
 	switch {
-	case s.now.Before(l.by) && (making || l.within && !l.run.Done() || s.saying()):
+	case s.now.Before(l.by) &&
+		(making || l.within && !l.run.Done() || s.saying() || l.says != "" && (s.answers.busy() || !s.listening())):
 		l.at = time.Time{}
+	case l.says != "":
+		if s.listening() && s.up.can.ResponseSettings {
+			s.answers.request(creation{filler: true}, says(l.says))
+		}
+		l.says, l.by = "", s.now.Add(lostAfter)
 	case l.at.IsZero():
 		l.at = s.now.Add(farewell)
 		if done := l.run.Record().FinishedAt; l.within && done != nil && !s.playback.lastHeard().After(*done) {
@@ -134,10 +150,34 @@ func (s *State) leave() {
 		}
 	case s.due(l.at) && l.within:
 		s.end(EndAssistant)
+	case s.due(l.at) && l.may != nil:
+		l.started, l.paused = true, s.recording.state == RecordingOn
+		s.do(Gate{Open: false})
+		if l.paused {
+			s.recording.to(RecordingPaused)
+		}
+		s.do(Answer{To: l.may, Yes: true})
 	case s.due(l.at):
 		l.started = true
 		s.tools.run(l.run)
 	}
+}
+
+// transferred takes the end of a transfer: that of the call, or it goes on.
+func (s *State) transferred() {
+	l := s.tools.leaving
+	if !l.run.Result().Failed() {
+		s.end(EndTransferred)
+		return
+	}
+	s.isLeaving, s.tools.leaving = false, leaving{}
+	if l.started && !s.away {
+		s.do(Gate{Open: true})
+	}
+	if l.paused {
+		s.recording.to(RecordingOn)
+	}
+	s.limiter.heard() // nobody could speak
 }
 
 // end ends the call.

@@ -27,9 +27,17 @@ func (r *recording) begin() {
 // set pauses the recording or goes on with it, and reports whether there is one.
 func (r *recording) set(in SetRecording) {
 	recorded := r.state == RecordingOn || r.state == RecordingPaused
-	if recorded && in.State != r.state && r.phase < draining {
-		r.state = in.State
-		if in.State == RecordingPaused {
+	if recorded {
+		r.to(in.State)
+	}
+	r.do(Answer{To: in.Recorded, Yes: recorded})
+}
+
+// to pauses a recording or goes on with it.
+func (r *recording) to(state RecordingState) {
+	if state != r.state && r.phase < draining {
+		r.state = state
+		if state == RecordingPaused {
 			r.do(Record{On: false}) // before the client believes it
 			r.tell()
 		} else {
@@ -37,7 +45,6 @@ func (r *recording) set(in SetRecording) {
 			r.do(Record{On: true})
 		}
 	}
-	r.do(Answer{To: in.Recorded, Yes: recorded})
 }
 
 // unheard gives the recording up, because its notice was not heard.

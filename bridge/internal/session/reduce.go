@@ -105,6 +105,8 @@ func (s *State) apply(in Input) {
 	case ToolEnd:
 		s.tools.ended(in)
 		s.limiter.active() // its result is to be spoken
+	case Transfer:
+		s.tools.transfer(in)
 	case ApprovalDecided:
 		s.tools.approvalDecided(in.Approval)
 	case ServerText:

@@ -130,6 +130,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 	}
 	c.s.MaskKeys = section(archive, "masked") != ""
 	c.s.EndCall = section(archive, "may end") != ""
+	c.s.Transfers = section(archive, "may transfer") != ""
 	if limit := section(archive, "limit"); limit != "" {
 		if c.s.up.limit, err = strconv.Atoi(strings.TrimSpace(limit)); err != nil {
 			t.Fatal(err)
@@ -339,6 +340,9 @@ func (c *scripted) play(line string) {
 		c.reduce(Written{Messages: c.thread})
 	case verb == "record":
 		c.reduce(SetRecording{State: RecordingState(rest)})
+	case verb == "transfer":
+		id, words, _ := strings.Cut(rest, " ")
+		c.reduce(Transfer{CallID: id, Says: words, May: make(chan bool, 1)})
 	case verb == "interrupt":
 		c.reduce(Interrupt{})
 	case verb == "forget":

@@ -41,6 +41,12 @@ type leaving struct {
 	at, by time.Time
 	// within means that run is not that tool but the one that has run it, and is to be answered first.
 	within, started bool
+	// Of a transfer: says is what is to be said before, may who is waiting for that, paused that the recording was on. run
+	// is the one with the id, once that is known.
+	id     string
+	says   string
+	may    chan<- bool
+	paused bool
 }
 
 // farewell is how long after the end of what is said, as far as that is known, the client is done with it, too.
@@ -48,7 +54,7 @@ const farewell = time.Second
 
 // leaves reports whether a run is one that waits. There is one of them at a time.
 func (t *tools) leaves(run *toolRun) bool {
-	if run.Call.Name == CancelToolName || !t.owns(run.Call.Name) || run.Entry.Executor != toolkit.ExecutorApp {
+	if run.Call.Name != EndCallName || !t.owns(run.Call.Name) || run.Entry.Executor != toolkit.ExecutorApp {
 		return false
 	}
 	if t.isLeaving {
@@ -61,13 +67,42 @@ func (t *tools) leaves(run *toolRun) bool {
 	return true
 }
 
+// transfer has a run wait that is to connect the caller with somebody.
+func (t *tools) transfer(in Transfer) {
+	run := t.byID[in.CallID]
+	if t.isLeaving || t.phase != live || run != nil && run.Done() {
+		t.do(Answer{To: in.May})
+		return
+	}
+	l := leaving{run: run, id: in.CallID, by: t.now.Add(lostAfter), may: in.May}
+	said := func(m *message) bool { return m.text() != "" }
+	if in.Says != "" {
+		l.says = realtime.SayExactly + in.Says
+	} else if run != nil && run.response != nil && !slices.ContainsFunc(run.response.messages, said) {
+		l.says = "Say in one short sentence, in the caller's language, that you are putting them through. " +
+			"Do not say anything else."
+	}
+	t.isLeaving, t.leaving = true, l
+	t.fillerAt = time.Time{}
+}
+
+// isOut reports whether a run, or what it has run, is connecting the caller: nothing takes that back.
+func (t *tools) isOut(run *toolRun) bool {
+	l := t.leaving
+	return l.may != nil && l.started && (l.run == run || l.run.within == run)
+}
+
 // hasLeft takes the result of such a run: unless it has failed the call is over.
 func (t *tools) hasLeft(run *toolRun) bool {
-	if t.leaving.run != run || t.leaving.within {
+	failed := run.Result().Failed()
+	switch {
+	case t.leaving.run != run, t.leaving.within:
 		return false
+	case t.leaving.may != nil: // State.leave sees to the rest
+		return !failed
 	}
 	t.isLeaving, t.leaving = false, leaving{}
-	if run.Result().Failed() {
+	if failed {
 		return false
 	}
 	t.mustEnd = EndAssistant

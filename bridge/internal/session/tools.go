@@ -139,7 +139,7 @@ func (t *tools) stepped(within *toolRun, in *toolkit.Inner) {
 		if isClients && run.gen == t.up.gen && !t.up.gone { // its item is acknowledged
 			t.sendOutput(run, cmp.Or(run.itemID, t.nextItemID()))
 		}
-		if isOwn && !in.Result.Failed() {
+		if isOwn && in.Call.Name == EndCallName && !in.Result.Failed() {
 			t.isLeaving, t.leaving = true, leaving{run: within, by: t.now.Add(lostAfter), within: true}
 		}
 	case in.Nonce != "":
@@ -220,7 +220,7 @@ func (t *tools) cancel(ev realtime.Event) {
 		return
 	}
 	run := t.byID[d.ToolCallID]
-	if run == nil || run.Done() {
+	if run == nil || run.Done() || t.isOut(run) {
 		t.refuse(ev.EventID, "tool_not_running", fmt.Sprintf("The tool call %q is not running.", clip(d.ToolCallID)),
 			"tool_call_id")
 		return
@@ -233,6 +233,9 @@ func (t *tools) cancel(ev realtime.Event) {
 
 // cancelRun ends one run, and tells the model.
 func (t *tools) cancelRun(run *toolRun) {
+	if t.isOut(run) {
+		return
+	}
 	if !run.Close(thread.ApprovalCancelled) {
 		t.do(CancelTool{CallID: run.Call.ID})
 	}
