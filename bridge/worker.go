@@ -25,7 +25,7 @@ type worker struct {
 	ctx        context.Context //nolint:containedctx // it ends with the call
 	state      *session.State
 	toUp       media.Switch   // the caller's audio
-	toUser     media.Switch   // the model's audio
+	toUser     leg.Tone       // the model's audio
 	fromCaller media.Sink     // takes the caller's audio: toUp, with a recording before it
 	leaving    sync.WaitGroup // browser legs that are ending
 	over       EndReason      // why the loop ends; EndNone while it runs
@@ -49,6 +49,7 @@ func (c *call) run(s *session.State) (reason EndReason, saved bool) {
 		w.fromCaller, toCaller = r.User(&w.toUp), r.Assistant(&w.toUser)
 		defer r.End()
 	}
+	defer w.toUser.Sound(false)
 	w.startBrowser(c.newest)
 	w.up = leg.NewSessions(ctx, leg.Wiring{
 		FromUser: &w.toUp, ToUser: toCaller, History: c.images.replayed,
@@ -286,6 +287,8 @@ func (w *worker) perform(e session.Effect) {
 		w.asides.end(e.ID)
 	case session.Record:
 		w.recording.Run(e.On)
+	case session.Tone:
+		w.toUser.Sound(e.On)
 	case session.Gate:
 		w.openGate(e.Open)
 	case session.Publish:

@@ -48,7 +48,7 @@ func (a *app) bridgeConfig() bridge.Config {
 			Session: a.cfg.Realtime.SessionConfig, Limits: a.cfg.Calls, Budget: a.cfg.Budget,
 			ReplayMessages: a.cfg.Conversations.History.ReplayMessages, Approve: a.cfg.Tools.Approve,
 			Deny: a.cfg.Tools.Deny, FillerAfter: assistant.Seconds(a.cfg.Tools.FillerAfter),
-			FillerLines: a.cfg.Tools.FillerLines,
+			FillerLines: a.cfg.Tools.FillerLines, FillerTone: a.cfg.Tools.FillerTone,
 		},
 		ToolTimeout: a.cfg.Tools.Timeout,
 		OnTool:      a.observer.Tool,

@@ -26,6 +26,8 @@ type Settings struct {
 	// after the other; without them it has words of its own.
 	FillerAfter time.Duration
 	FillerLines []string
+	// FillerTone has a tone sound from then on while nothing is said.
+	FillerTone bool
 }
 
 // Defaults are the voice model and its instructions.

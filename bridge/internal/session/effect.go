@@ -88,6 +88,11 @@ type (
 		Reason EndReason
 		Hold   bool
 	}
+	// Tone begins or ends the tone of a tool that takes long. What else the upstream has the caller hear ends it, too.
+	Tone struct {
+		effect
+		On bool
+	}
 	// Write changes the thread, perhaps later but in order and without loss.
 	Write struct {
 		effect
@@ -255,7 +260,7 @@ const (
 	EndMaxDuration     EndReason = "max_duration"       // the operator's limit on duration
 	EndIdle            EndReason = "idle"               // nobody said or did anything for a long time
 	EndBudget          EndReason = "budget"             // a budget is used up
-	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream ended the session on purpose, or closed the connection
+	EndUpstreamEndedIt EndReason = "upstream_closed"    // the upstream closed the connection or, on purpose, the session
 	EndNone            EndReason = ""
 )
 

@@ -187,9 +187,15 @@ func (s *State) deleteItem(ev realtime.Event, in BrowserEvent) {
 	s.view.deleted(it.id)
 }
 
+// TonePrefix begins the ids under which a client that plays answers itself gets the tone of a tool that takes long.
+const TonePrefix = "tone_"
+
 // truncate takes conversation.item.truncate of a client that plays answers itself. Where the upstream does not take it,
 // or has cut the answer shorter on its own, the answer is ours.
 func (s *State) truncate(ev realtime.Event) {
+	if strings.HasPrefix(ev.ItemID, TonePrefix) {
+		return
+	}
 	it := s.transcript.items[ev.ItemID]
 	if it == nil || it.seeded || it.message == nil || it.message.role != thread.RoleAssistant || it.message.silent {
 		s.refuse(ev.EventID, "item_truncate_invalid_item_id",

@@ -85,6 +85,17 @@ func (s *State) saying() bool {
 		slices.ContainsFunc(q.turn.responses, (*response).awaitsSound)
 }
 
+// tone has a tone begin, or end: while a tool takes longer than the filler waits, nobody speaks.
+func (s *State) tone() {
+	t, q := s.tools, s.answers
+	on := s.FillerTone && s.listening() && !s.away && !t.waitsSince.IsZero() && t.fillerAt.IsZero() &&
+		!q.busy() && !s.saying() && !s.speech.talking()
+	if on != s.sounds {
+		s.sounds = on
+		s.do(Tone{On: on})
+	}
+}
+
 // noticed begins the recording once the notice of it was heard to its end, and goes on with the greeting. One that was
 // interrupted is said again.
 func (s *State) noticed() {

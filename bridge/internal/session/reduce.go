@@ -65,6 +65,7 @@ func (s *State) Reduce(now time.Time, in Input) []Effect {
 	if s.phase != ended {
 		s.transcript.saveChanged()
 		s.answers.askForAnswer()
+		s.tone()
 		s.publishTurn()
 	}
 	return s.effects

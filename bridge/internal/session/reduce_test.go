@@ -58,7 +58,7 @@ var rewrite = flag.Bool("update", false, "write what the calls do into testdata/
 //
 // and the indented lines below it are the effects. The file "thread" holds the messages
 // that the call starts with, "filler" the time after which the voice speaks while a tool
-// runs, with what it says, "interruption" what speech must have to interrupt an answer, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
+// runs, with what it says, "tone" that a tone sounds then, "interruption" what speech must have to interrupt an answer, "first word" how long the upstream may say nothing, "grace" how long the call waits for a lost browser, "renew" how long before its end
 // a session is replaced, "limit" how many bytes an event for the upstream may have, "cannot"
 // the Capabilities that its sessions lack, "can" those that they have besides, "plays" that the client plays answers itself, "recorded" that the call is recorded, "may end" that the model may end it, "notice" what is said before the recording, "masked" that keys are masked, "fixed" the session that clients may not change,
 // except for what "may change" names, "dialing" that its first session is still being dialled, and "others" how many other upstreams
@@ -129,6 +129,7 @@ func playScript(t *testing.T, archive *txtar.Archive, script string) string {
 		c.s.NoticeFirst, c.s.Greeting = true, "Hello!"
 	}
 	c.s.MaskKeys = section(archive, "masked") != ""
+	c.s.FillerTone = section(archive, "tone") != ""
 	c.s.EndCall = section(archive, "may end") != ""
 	c.s.Transfers = section(archive, "may transfer") != ""
 	if limit := section(archive, "limit"); limit != "" {
@@ -492,6 +493,8 @@ func show(t *testing.T, e Effect) string {
 		return "cancel " + e.CallID
 	case DeliverTool:
 		return "deliver " + e.CallID + " " + e.Output
+	case Tone:
+		return fmt.Sprintf("tone on=%t", e.On)
 	case Gate:
 		return fmt.Sprintf("gate open=%t", e.Open)
 	case Record:

@@ -466,7 +466,8 @@ func (c *settings) object(u *update, own Defaults, can Capabilities) realtime.Se
 	return s
 }
 
-// takeOver takes that the session leaves answers to the bridge, and shows it to clients as they or the operator want it.
+// takeOver takes that the session leaves answers to the bridge, and shows it to clients as they or the operator want
+// it.
 func (c *settings) takeOver(ev *event) {
 	turns := realtime.Member(ev.Session, "audio", "input", "turn_detection")
 	if turns == nil {

@@ -38,6 +38,7 @@ type State struct {
 	browserLeg browserLeg
 	pending    int  // changes that wait for the database
 	busy       bool // watchers know that a turn is in progress
+	sounds     bool // the tone of a tool that takes long
 }
 
 // Ending reports whether the call will end soon, whatever happens.

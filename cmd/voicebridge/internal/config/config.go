@@ -28,7 +28,8 @@ type Config struct {
 	// VOICEBRIDGE_JWT_SECRET or jwt_jwks_url is set.
 	Listen string `yaml:"listen" default:"127.0.0.1:8080" format:"address"`
 
-	// The address by which the world reaches this server, https://host, which carriers of telephone calls sign: docs/phone.md.
+	// The address by which the world reaches this server, https://host, which carriers of telephone calls sign:
+	// docs/phone.md.
 	PublicURL string `yaml:"public_url" format:"url"`
 	// Where the other processes on the same database reach this one, such as http://10.0.0.5:8080, so that each of them
 	// can pass on requests about its calls and answers. Empty: the address that it listens on; if that is every address,
@@ -289,7 +290,10 @@ type Tools struct {
 	// tool was called; 0: never. 1.5 is usual on the telephone.
 	FillerAfter float64 `yaml:"filler_seconds" min:"0" max:"600"`
 	// What it says, word for word, one line after the other. Empty: what the model likes.
-	FillerLines      []string `yaml:"filler_lines" items:"20" min:"1" max:"500" format:"line"`
+	FillerLines []string `yaml:"filler_lines" items:"20" min:"1" max:"500" format:"line"`
+	// Whether a soft tone sounds then, whenever nothing is said, until the tool is done. A client over WebSocket gets it
+	// as the sound of an item tone_…, of which no other event tells.
+	FillerTone       bool `yaml:"filler_tone"`
 	toolkit.Settings `yaml:",inline"`
 
 	// How the model's programs run. JavaScript runs in a child process without files and network, under a Linux seccomp
