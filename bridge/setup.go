@@ -119,9 +119,9 @@ func (s *setup) run(ctx context.Context) (*session.State, string, error) {
 	upstreams := cfg.chain(s.route, &s.calls.health)
 	s.dialer = &leg.Dialer{
 		Upstream: upstreams, Creation: s.own.Session.Creation(), Interruption: cfg.Session.Interruption,
-		Refusal: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(), ClientPlays: s.call.clientPlays, Later: s.calls.later,
-		HungUp: s.calls.hungUp, Ended: s.calls.sessionEnded(s.call, cfg), Post: s.call.post,
-		Reached: s.call.trail.upstream, Log: s.call.log,
+		Refusal: refusal, CallID: s.call.id, Owner: s.call.key.Owner, ItemPrefix: itemPrefix(),
+		ClientPlays: s.call.clientPlays, Later: s.calls.later, HungUp: s.calls.hungUp,
+		Ended: s.calls.sessionEnded(s.call, cfg), Post: s.call.post, Reached: s.call.trail.upstream, Log: s.call.log,
 	}
 	if socket := s.start.Socket; socket != nil {
 		s.dialer.ClientSounds = socket.Format()

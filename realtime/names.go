@@ -48,9 +48,10 @@ const (
 
 // The types of events that no server sends, and no client gets: drivers tell the bridge so what their sessions cannot
 // say in the words of this API. A session that is billed by its length tells by TypeSessionUsage how long it was so
-// far, in usage, as of a transcription. TypeSessionExpiring says that a session has to be replaced soon. TypeSpeech says
-// how a response was spoken: in usage how many characters were, by which model, in spoken_texts what was spoken of the
-// items that were not spoken whole, and latency_ms of its stages; or, with item_id, how often its sound was resumed.
+// far, in usage, as of a transcription. TypeSessionExpiring says that a session has to be replaced soon. TypeSpeech
+// says how a response was spoken: in usage how many characters were, by which model, in spoken_texts what was spoken of
+// the items that were not spoken whole, and latency_ms of its stages; or, with item_id, how often its sound was
+// resumed.
 const (
 	TypeSpeech          = "bridge_session.speech"
 	TypeSessionUsage    = "bridge_session.usage"

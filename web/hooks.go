@@ -81,8 +81,9 @@ func showDelivery(d hooked.Delivery) deliveryAnswer {
 // hookBody is a hook as clients write it; what is missing stays as it is.
 type hookBody struct {
 	URL *string `json:"url" openapi:"maxLength: 2048"`
-	// Events are types, or patterns such as call.* and *: call.started, call.ringing, call.answered, call.ended, call.extracted,
-	// message.completed, tool.completed, approval.required, turn.finished, budget.warning, recording.ready.
+	// Events are types, or patterns such as call.* and *: call.started, call.ringing, call.answered, call.ended,
+	// call.extracted, message.completed, tool.completed, approval.required, turn.finished, budget.warning,
+	// recording.ready.
 	Events  []string `json:"events" openapi:"minItems: 1, maxItems: 32"`
 	Enabled *bool    `json:"enabled"`
 }

@@ -172,8 +172,8 @@ func orThread(err error) error {
 	return err
 }
 
-// takes reports whether a client takes a content coding and does not refuse it by q=0 (RFC 9110, section 12.5.3); unsaid
-// is what holds of one that it does not name.
+// takes reports whether a client takes a content coding and does not refuse it by q=0 (RFC 9110, section 12.5.3);
+// unsaid is what holds of one that it does not name.
 func takes(h http.Header, wanted string, unsaid bool) bool {
 	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		name, params, _ := strings.Cut(strings.ToLower(coding), ";")

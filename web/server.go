@@ -93,9 +93,9 @@ func newServer(cfg Config, now func() time.Time) (*Server, error) {
 	}
 	// openapi.yaml describes the same routes.
 	for _, h := range []interface{ routes(r router) }{
-		calls{a}, recorded{a}, callSockets{a}, phones{a}, dials{a}, clientSecrets{a}, threads{a}, assistantRoutes{a}, messages{a}, turns{a},
-		images{a}, streams{a}, shared{a}, ownersData{a}, threadSockets{a}, ownerSockets{a}, queues{a}, hookRoutes{a},
-		textSessions{a}, conductors{a}, pageSessions{a}, server{a}, toolServers{a}, files,
+		calls{a}, recorded{a}, callSockets{a}, phones{a}, dials{a}, clientSecrets{a}, threads{a}, assistantRoutes{a},
+		messages{a}, turns{a}, images{a}, streams{a}, shared{a}, ownersData{a}, threadSockets{a}, ownerSockets{a},
+		queues{a}, hookRoutes{a}, textSessions{a}, conductors{a}, pageSessions{a}, server{a}, toolServers{a}, files,
 	} {
 		h.routes(r)
 	}

@@ -146,7 +146,7 @@ func (h shared) read(c echo.Context) error {
 	return nil
 }
 
-// sharedChart returns of a tool's output what its chart is drawn from, and its title; nothing of an output that is none.
+// sharedChart returns what the chart of a tool's output is drawn from, and its title; nothing if there is no chart.
 func sharedChart(output json.RawMessage) (drawn json.RawMessage, title string) {
 	var chart struct {
 		Type        string                     `json:"chartType"`

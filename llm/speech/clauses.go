@@ -100,7 +100,7 @@ func (c *Cutter) add(r rune, end int) {
 	c.stopped = unicode.Is(unicode.STerm, r) || c.stopped && !letter
 }
 
-// cutSentence cuts where the last sentence begins that there is with the next letter, if that is no mistake.
+// cutSentence cuts where the last sentence begins, if the next letter shows that there is another one.
 func (c *Cutter) cutSentence(next rune) bool {
 	text, last := string(c.text)+string(next), ""
 	for rest, state := text, -1; rest != ""; {
@@ -168,6 +168,7 @@ var (
 		`[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}] +([\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])$`)
 	// abbreviated matches what ends with the full stop of an initial, an ordinal or a word that a name or a number
 	// follows then.
-	abbreviated = regexp.MustCompile(`(?i)(?:^|[^\pL\pN\pM])(?:\pL\pM*|\d{1,2}|mr|mrs|ms|dr|prof|st|sr|jr|rev|gen|sen|rep|capt|` +
-		`sgt|lt|hr|fr|nr|bzw|ca|vgl|inkl|evtl|ggf|str|abs|mme|mlle|mgr|sra|dra|srta|dott|sig|vs|approx|fig)\.\s*$`)
+	abbreviated = regexp.MustCompile(`(?i)(?:^|[^\pL\pN\pM])(?:\pL\pM*|\d{1,2}|mr|mrs|ms|dr|prof|st|sr|jr|rev|gen|sen|` +
+		`rep|capt|sgt|lt|hr|fr|nr|bzw|ca|vgl|inkl|evtl|ggf|str|abs|mme|mlle|mgr|sra|dra|srta|dott|sig|vs|approx|` +
+		`fig)\.\s*$`)
 )

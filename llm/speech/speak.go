@@ -145,8 +145,8 @@ func (a *answer) event(events *wire.Events) ([]byte, error) {
 }
 
 const (
-	voicesWithin = 2 * time.Second // may take a server to list its voices
-	voicesFor    = time.Minute     // is how long a list is kept
+	voicesWithin = 2 * time.Second // for a server to list its voices
+	voicesFor    = time.Minute     // until it is asked again
 	maxVoices    = 500
 	maxVoiceName = 200 // bytes
 	maxVoiceList = 1 << 20

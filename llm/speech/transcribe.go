@@ -77,8 +77,8 @@ func (t *Transcriber) Transcribe(ctx context.Context, u Utterance) iter.Seq2[Wor
 	}
 }
 
-// ask sends an utterance. Only whispers invent words and say how likely there were none; others are asked to send theirs
-// one by one. Only OpenAI's gpt-transcribe has a field for key words; to others they are a prompt.
+// ask sends an utterance. Only whispers invent words and say how likely there were none; others are asked to send
+// theirs one by one. Only OpenAI's gpt-transcribe has a field for key words; to others they are a prompt.
 func (t *Transcriber) ask(ctx context.Context, u Utterance, plain bool) (*answer, error) {
 	var b bytes.Buffer // which takes all
 	w := multipart.NewWriter(&b)

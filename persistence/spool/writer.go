@@ -3,9 +3,10 @@
 //
 // A Writer is the one queue between those who say something and the database. It merges what waits for the same record,
 // and groups the changes of all threads into few transactions. If the database does not accept them, or not soon, they
-// go to the file, which is synced to disk. So do all later changes, until the file has been written to the database: each
-// thread's in order, and the threads in turn, so that one with very many delays no other. The file belongs to one process;
-// Recover writes those of dead processes to the database. Applying a change twice has the effect of applying it once.
+// go to the file, which is synced to disk. So do all later changes, until the file has been written to the database:
+// each thread's in order, and the threads in turn, so that one with very many delays no other. The file belongs to one
+// process; Recover writes those of dead processes to the database. Applying a change twice has the effect of applying
+// it once.
 package spool
 
 import (

@@ -35,7 +35,7 @@ func (it *Item) heard(ms int64) string {
 	return strings.TrimSpace(it.Words[:wordStart(it.Words, it.spoken[n-1])])
 }
 
-// wordStart returns where the word begins that a place in a text is in, or, past its middle, the next one.
+// wordStart returns where the word around a place in a text begins or, past its middle, the next one.
 func wordStart(text string, at int) int {
 	// Languages without spaces have words, too.
 	state, start, rest := -1, 0, text
@@ -132,7 +132,7 @@ func (c *conversation) has(kind, callID string) bool {
 	return slices.ContainsFunc(c.items, func(it *Item) bool { return it.Type == kind && it.CallID == callID })
 }
 
-// newItem makes an item from what a client sent, which was checked by itself, or returns why the conversation cannot
+// newItem makes an item from an object of a client, whose schema was checked, or returns why the conversation cannot
 // have it; at is the path to it.
 func (c *conversation) newItem(at string, o object) (*Item, *realtime.Error) {
 	text := func(name string) string { s, _ := o[name].(string); return s }

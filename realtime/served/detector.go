@@ -112,7 +112,7 @@ func (e *Detector) forget() {
 	}
 }
 
-// endAfter sets the silence that ends the turn, of which this is a pause.
+// endAfter sets the silence that ends the turn, while the caller pauses.
 func (e *Detector) endAfter(d time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -181,7 +181,7 @@ func (e *Detector) WriteAudio(p *media.Packet) error {
 	return nil
 }
 
-// hear takes sound of an event, in frames of which the last may be shorter.
+// hear takes the sound of an event, which need not be whole frames.
 func (e *Detector) hear(data []byte, format media.Format) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,9 +211,9 @@ func (e *Detector) silence(ms int64) {
 // be the delay of a busy machine.
 const starvedAfter = 2 * time.Second
 
-// Starved takes that no packet has come until now. What a caller does not send who pauses is heard as silence as time
-// goes on, and speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech
-// goes on.
+// Starved takes that no packet has come until now. Of a caller who pauses, time without packets is heard as silence;
+// otherwise speech whose stream has stopped ends: a muted caller sends nothing at all. It reports whether speech goes
+// on.
 func (e *Detector) Starved(now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -301,7 +301,8 @@ func (e *Detector) voice(spoken, quiet int64) {
 	e.heardMS, e.quiet = spoken, quiet
 }
 
-// keep keeps sound for the Ear: while nobody speaks, as much as belongs to speech that begins. It returns it at earRate.
+// keep keeps sound for the Ear: while nobody speaks, as much as belongs to speech that begins. It returns it at
+// earRate.
 func (e *Detector) keep(samples []int16, rate int) []int16 {
 	if e.resampler == nil || rate != e.rate {
 		resampler, err := pcm.NewResampler(rate, earRate)

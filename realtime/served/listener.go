@@ -18,7 +18,6 @@ type listener struct {
 	responder *responder
 	detector  *Detector
 	scribe    scribe
-	logprobs  func(text string) []any
 
 	userItem string // the future item of the speech in progress
 	speaking bool   // the user is speaking
@@ -141,7 +140,7 @@ func (l *listener) commit(id string, heard Utterance) {
 	w.committed, w.endedAt, w.turn = true, l.endedAt, time.Now()
 	l.awaited++
 	if l.set.transcribe && it.Words != "" {
-		l.tell(it, object{"type": realtime.TypeTranscriptionDelta, "delta": it.Words}, it.Words)
+		l.scribe.tell(it, object{"type": realtime.TypeTranscriptionDelta, "delta": it.Words}, it.Words)
 	}
 	if w.done {
 		l.written(w)
@@ -159,7 +158,7 @@ func (l *listener) piece(w *writing, piece Words) {
 	w.item.Words += piece.Text
 	w.noSpeech = cmp.Or(piece.NoSpeech, w.noSpeech)
 	if l.set.transcribe && w.committed {
-		l.tell(w.item, object{"type": realtime.TypeTranscriptionDelta, "delta": piece.Text}, piece.Text)
+		l.scribe.tell(w.item, object{"type": realtime.TypeTranscriptionDelta, "delta": piece.Text}, piece.Text)
 	}
 }
 
@@ -186,23 +185,11 @@ func (l *listener) dropWriting() {
 	l.responder.discard()
 }
 
-// tell sends an event about the words of an utterance.
-func (l *listener) tell(it *Item, o object, text string) {
-	if l.items.find(it.ID) == nil {
-		return
-	}
-	o["item_id"], o["content_index"] = it.ID, 0
-	if l.set.logprobs && l.logprobs != nil {
-		o["logprobs"] = l.logprobs(text)
-	}
-	l.wire.emit(o)
-}
-
 // written ends the transcription of an utterance.
 func (l *listener) written(w *writing) {
 	l.awaited--
 	if l.set.transcribe {
-		l.tellWritten(w)
+		l.scribe.tellWritten(w, l.turns != nil)
 	}
 	if l.turns == nil {
 		return
@@ -223,28 +210,6 @@ func (l *listener) answer() {
 	case l.answers && !l.speaking && l.unsure == nil:
 		l.responder.answer(l.lastMark)
 	}
-}
-
-func (l *listener) tellWritten(w *writing) {
-	it := w.item
-	if w.failed != nil {
-		e := asError(w.failed, "transcription_error")
-		l.wire.emit(object{
-			"type": realtime.TypeTranscriptionFailed, "item_id": it.ID, "content_index": 0,
-			"error": object{"type": e.Type, "code": e.Code, "message": e.Message, "param": nil},
-		})
-		return
-	}
-	it.Content = []object{{"type": realtime.ContentInputAudio, "transcript": it.Words}}
-	words := len(strings.Fields(it.Words))
-	usage := object{
-		"type": "tokens", "total_tokens": 12*words + words, "input_tokens": 12 * words, "output_tokens": words,
-		"input_token_details": object{"audio_tokens": 12 * words, "text_tokens": 0},
-	}
-	if l.turns != nil {
-		usage = object{"type": "duration", "seconds": float64(len(w.heard.Sound)) / earRate}
-	}
-	l.tell(it, object{"type": realtime.TypeTranscriptionCompleted, "transcript": it.Words, "usage": usage}, it.Words)
 }
 
 // simulateSpeech behaves as if the user had spoken and stopped.

@@ -56,8 +56,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Session is the server's side of a Realtime session. Its exported methods are safe for concurrent use, but for Emit and
-// After.
+// Session is the server's side of a Realtime session. Its exported methods are safe for concurrent use, but for Emit
+// and After.
 //
 // It passes what the client sends to its parts: the conversation's items, the responder, which generates answers, the
 // player, which plays them, and the listener, which turns speech into items. They send through the wire and wait with
@@ -102,15 +102,14 @@ func New(cfg Config) (*Session, error) {
 		format: func() media.Format { return s.set.format("output") },
 	}
 	s.responder = responder{
-		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, mind: cfg.Mind, mouth: cfg.Mouth,
-		tasks: &s.tasks, conversationID: NewID("conv_"), begins: s.listener.begins, quiet: s.listener.armIdle,
-		speechModel: cfg.SpeechModel,
-		waits:       func() bool { return s.listener.turns != nil && s.listener.awaited > 0 },
+		speaker: speaker{&s.wire, s.loop, s.set, &s.items, &s.player, cfg.Mouth, &s.tasks, cfg.SpeechModel},
+		mind:    cfg.Mind, conversationID: NewID("conv_"), begins: s.listener.begins, quiet: s.listener.armIdle,
+		waits: func() bool { return s.listener.turns != nil && s.listener.awaited > 0 },
 	}
 	s.listener = listener{
 		wire: &s.wire, loop: s.loop, set: s.set, items: &s.items, player: &s.player, responder: &s.responder,
-		detector: detector, scribe: scribe{&s.wire, s.loop, cfg.Ear, &s.tasks}, logprobs: cfg.Logprobs,
-		inEvents: cfg.InEvents,
+		detector: detector, inEvents: cfg.InEvents,
+		scribe: scribe{&s.wire, s.loop, s.set, &s.items, cfg.Ear, &s.tasks, cfg.Logprobs},
 	}
 	if cfg.Turning != nil {
 		s.listener.turns = newTurns(*cfg.Turning)

@@ -162,7 +162,9 @@ func (s *Server) begin(ses *Session, c Connection) error {
 }
 
 // start makes the peer and runs the session. It returns the SDP answer.
-func (s *Server) start(ctx context.Context, offer string, set *served.Settings, faults Faults) (*Session, string, error) {
+func (s *Server) start(
+	ctx context.Context, offer string, set *served.Settings, faults Faults,
+) (*Session, string, error) {
 	ses, err := s.prepare(set, faults, false)
 	if err != nil {
 		return nil, "", err

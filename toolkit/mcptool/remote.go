@@ -95,8 +95,8 @@ func (r *remote) stop() {
 	r.client.CloseIdleConnections()
 }
 
-// explain adds what the server said last, if that was a refusal: the SDK may have ended the session for it while another
-// request was under way.
+// explain adds what the server said last, if that was a refusal: the SDK may have ended the session for it while
+// another request was under way.
 func (r *remote) explain(err error) error {
 	why := r.last.Load()
 	if _, has := errors.AsType[*refusal](err); why == nil || has {

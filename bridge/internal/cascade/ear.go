@@ -21,8 +21,6 @@ type Ear struct {
 	language, prompt string
 }
 
-var _ served.Ear = (*Ear)(nil)
-
 // NewEar returns an Ear. Language and prompt are those of sessions that say none.
 func NewEar(stt *speech.Transcriber, language, prompt string) *Ear {
 	return &Ear{stt, language, prompt}

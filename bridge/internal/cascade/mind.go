@@ -23,7 +23,7 @@ const (
 		"sentences, without Markdown, lists, code or emoji.\n\n"
 	// pending is what the model reads as the result of a call that has none.
 	pending = "There is no result yet."
-	// maxKept is of how many calls Mind.kept has something.
+	// maxKept is how many calls Mind.kept remembers.
 	maxKept = 200
 )
 

@@ -20,8 +20,6 @@ import (
 // Mouth has messages spoken by a server, clause by clause: while one plays, the next is fetched.
 type Mouth struct{ tts *speech.Speaker }
 
-var _ served.Mouth = (*Mouth)(nil)
-
 // NewMouth returns a Mouth.
 func NewMouth(tts *speech.Speaker) *Mouth { return &Mouth{tts} }
 
@@ -158,8 +156,8 @@ func (v *voice) speak(clips <-chan *clip) (err error) {
 	return v.frames(v.spoken)
 }
 
-// lead is how much sound of a clause is told ahead of time while its length is not known: where in the text the sound
-// is is only estimated until then.
+// lead is how much sound of a clause is told ahead of time while its length is not known: until then its place in the
+// text is an estimate.
 const lead = time.Second
 
 // play tells the frames of a clip, and reports whether it has a sound.
@@ -170,7 +168,7 @@ func (v *voice) play(c *clip) (heard bool, err error) {
 	for share := 0.0; ; {
 		n := rate / 50
 		var due <-chan time.Time
-		if n > 0 && len(samples) >= 2*n && len(c.sound) == 0 { // what is last is known to be
+		if n > 0 && len(samples) >= 2*n && len(c.sound) == 0 { // of the last it must be known that it is
 			due = time.After(time.Until(v.ends.Add(-lead)))
 		}
 		if !over {

@@ -23,7 +23,8 @@ import (
 //	default  as in the environment; without it the zero value
 //	env      variables with names that are not derived from the key
 //
-// A list, or an object with any names, may have groups as its entries. What concerns more than one setting is code, in validate.go.
+// A list, or an object with any names, may have groups as its entries. What concerns more than one setting is code, in
+// validate.go.
 
 // rules are how settings are written.
 func rules() *schema.Rules {

@@ -72,7 +72,8 @@ func (c *Config) checkPhone(w *checks) {
 		w.wrong("public_url", "phone.lines need it, of the form https://host")
 	}
 	for name, line := range c.Phone.Lines {
-		if key, err := base64.StdEncoding.DecodeString(line.PublicKey); line.Carrier == "telnyx" && (err != nil || len(key) != 32) {
+		key, err := base64.StdEncoding.DecodeString(line.PublicKey)
+		if line.Carrier == "telnyx" && (err != nil || len(key) != 32) {
 			w.wrong("phone.lines."+name+".public_key", "it must be Telnyx' public key, 32 bytes in base64")
 		}
 	}

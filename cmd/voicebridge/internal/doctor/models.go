@@ -117,7 +117,8 @@ func (d *doctor) cascade(ctx context.Context, u *config.Upstream) {
 	case !spoken:
 		d.say(fine, about, "%s answers in %d ms, but there was nothing to hear", c.STT.URL, took)
 	case !strings.Contains(strings.ToLower(heard), spokenWord):
-		d.say(warning, about, "%s hears %q instead of %q, in %d ms: do model and language fit?", c.STT.URL, heard, spokenWord, took)
+		d.say(warning, about, "%s hears %q instead of %q, in %d ms: do model and language fit?",
+			c.STT.URL, heard, spokenWord, took)
 	default:
 		d.say(fine, about, "%s hears %q, in %d ms", c.STT.URL, strings.TrimSpace(heard), took)
 	}

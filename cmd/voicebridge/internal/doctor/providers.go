@@ -32,7 +32,8 @@ type question struct {
 	model, choice string
 }
 
-// ofOpenAI is the question for OpenAI and compatible servers. Source: https://developers.openai.com/api/reference/models
+// ofOpenAI is the question for OpenAI and compatible servers. Source:
+// https://developers.openai.com/api/reference/models
 func ofOpenAI(c *config.Config) question {
 	return question{
 		base: strings.TrimSuffix(c.OpenAIBaseURL, "/"), setting: "OPENAI_BASE_URL", path: "/models",
