@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -496,4 +497,15 @@ func (s *setup) undo() {
 		ends = append(ends, persistence.PutLeg{Leg: s.up.Record})
 	}
 	s.calls.saveEnd(s.call.key, s.record, ends...)
+}
+
+// transfers are those with whom the caller may be connected. Another owner's assistant does not say what is paid for.
+func (s *setup) transfers() map[string]assistant.Transfer {
+	p, a := s.start.Phone, s.call.assistant
+	if p == nil || p.Transfer == nil || a.Lent() {
+		return nil
+	}
+	to := maps.Clone(a.Transfers)
+	maps.DeleteFunc(to, func(_ string, t assistant.Transfer) bool { return !a.Fixed() && !p.Dials(t.Number) })
+	return to
 }

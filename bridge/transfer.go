@@ -16,17 +16,6 @@ import (
 // transferTime limits a transfer: what is said before it, and how long the carrier may take.
 const transferTime = 4 * time.Minute
 
-// transfers are those with whom the caller may be connected. Another owner's assistant does not say what is paid for.
-func (s *setup) transfers() map[string]assistant.Transfer {
-	p, a := s.start.Phone, s.call.assistant
-	if p == nil || p.Transfer == nil || a.Lent() {
-		return nil
-	}
-	to := maps.Clone(a.Transfers)
-	maps.DeleteFunc(to, func(_ string, t assistant.Transfer) bool { return !a.Fixed() && !p.Dials(t.Number) })
-	return to
-}
-
 // transferTool connects the caller of a telephone call with somebody.
 type transferTool struct {
 	to       map[string]assistant.Transfer

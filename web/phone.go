@@ -165,15 +165,6 @@ func (h phones) connect(
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 }
 
-// webhook returns the public address of a line's webhook, streamAddress that of the stream that a token opens.
-func (h phones) webhook(line *phone.Line) string {
-	return strings.TrimSuffix(h.Phone.PublicURL, "/") + "/phone/" + line.Carrier + "/" + line.Name
-}
-
-func (h phones) streamAddress(line *phone.Line, token string) string {
-	return strings.Replace(h.webhook(line), "http", "ws", 1) + "/" + token
-}
-
 // moved takes what a carrier says of a transfer. A call that goes on with nobody here ends when its transfer does.
 func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice) (err error) {
 	token := streamToken(line, n.Call)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/coder/websocket"
@@ -127,6 +128,15 @@ func (h phones) transfer(ctx context.Context, line *phone.Line, call ringing, id
 		return phone.Carriers[line.Carrier].Transfer(ctx, line,
 			phone.Transfer{Call: call.Call, Number: number, Webhook: h.webhook(line)})
 	})
+}
+
+// webhook returns the public address of a line's webhook, streamAddress that of the stream that a token opens.
+func (h phones) webhook(line *phone.Line) string {
+	return strings.TrimSuffix(h.Phone.PublicURL, "/") + "/phone/" + line.Carrier + "/" + line.Name
+}
+
+func (h phones) streamAddress(line *phone.Line, token string) string {
+	return strings.Replace(h.webhook(line), "http", "ws", 1) + "/" + token
 }
 
 // endDial ends a call out in which nobody talks.
