@@ -46,3 +46,21 @@ func testUserInInstructions(t *testing.T) {
 		t.Errorf("the call had the voices %q", rows)
 	}
 }
+
+// TestScreenedCall has the model know what to say to an assistant that screens a call out: the name of the line.
+func TestScreenedCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, sqlite(t), benchConfig{})
+		for i, id := range []string{persistence.NewID(), ""} {
+			c := b.dial(bridge.Start{Phone: &bridge.Phone{Line: "front-desk", Caller: "+493012345678", Called: "+493011111111", CallID: id}})
+			c.next("bridge.ready")
+			update, err := b.session(i+1).WaitFor(b.ctx, func(e realtime.Event) bool { return e.Type == realtime.TypeSessionUpdate })
+			must(t, err)
+			if says := strings.Contains(string(update.Raw), "say that it is front-desk"); says != (id != "") {
+				t.Errorf("call %q: the model is told %.2000s", id, update.Raw)
+			}
+			b.hangUp(c)
+		}
+	})
+}

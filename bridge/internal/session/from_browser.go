@@ -209,6 +209,9 @@ func (s *State) truncate(ev realtime.Event) {
 	m, heard := it.message, ev.AudioEndMS
 	s.stopHeard(it, 0)
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
+	if !shorter && s.up.can.Duplex { // it knows what it has said, and not how late the client plays that
+		_ = s.playback.truncated(&event{Event: ev}, it)
+	}
 	if !shorter && s.up.can.Truncation && s.listening() {
 		id := s.up.eventID(sentEvent{kind: sentTruncate, clientID: ev.EventID, forClient: true, itemID: ev.ItemID})
 		s.up.send(realtime.ItemTruncate(id, s.up.names.theirs(ev.ItemID), heard))

@@ -231,7 +231,7 @@ func (p *playback) truncated(ev *event, it *item) (isNew bool) {
 	if end := m.meta.AudioEndMS; m.exact && end != nil && *end <= m.heardBefore.Milliseconds()+ev.AudioEndMS {
 		return false
 	}
-	m.exact = true
+	m.exact, m.heard = true, nil
 	if ev.Transcript != "" {
 		m.heard = new(m.with(ev.Transcript))
 	}
