@@ -38,12 +38,12 @@ it('what is endless or deep has an end', () => {
 });
 
 it('reports are found by their call, whatever the server leaves out', async () => {
-  const none = { reason: '', durationMs: 0, cost: null };
-  const calls = [{ call_id: 'a', end_reason: 'idle', ready_at: '2026-01-01T00:00:01Z', ended_at: '2026-01-01T00:00:15Z', cost_usd: 0.25 }, { call_id: 'b', extraction: 'done', summary: 'S', extracted: { n: 1 } }, { call_id: 'c', extraction: 'failed', extraction_error: 'why', extracted: [] }, 7];
+  const none = { number: '', reason: '', durationMs: 0, cost: null };
+  const calls = [{ call_id: 'a', caller: '+4930', end_reason: 'idle', ready_at: '2026-01-01T00:00:01Z', ended_at: '2026-01-01T00:00:15Z', cost_usd: 0.25 }, { call_id: 'b', extraction: 'done', summary: 'S', extracted: { n: 1 } }, { call_id: 'c', extraction: 'failed', extraction_error: 'why', extracted: [] }, 7];
   vi.stubGlobal('document', { baseURI: 'http://server/' });
   vi.stubGlobal('fetch', async () => new Response(JSON.stringify({ calls })));
   const reports = await listReports('t');
-  expect(reports.get('a')).toEqual({ state: '', error: '', summary: '', extracted: {}, reason: 'idle', durationMs: 14_000, cost: 0.25 });
+  expect(reports.get('a')).toEqual({ state: '', error: '', summary: '', extracted: {}, number: '+4930', reason: 'idle', durationMs: 14_000, cost: 0.25 });
   expect(reports.get('b')).toEqual({ state: 'done', error: '', summary: 'S', extracted: { n: 1 }, ...none });
   expect(reports.get('c')).toEqual({ state: 'failed', error: 'why', summary: '', extracted: {}, ...none });
 });
