@@ -131,7 +131,7 @@ func (s *Stream) Over() bool {
 func (s *Stream) Takes(start Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost := s.wire == nil || time.Since(s.came) > silent
+	lost := s.wire == nil || s.back || time.Since(s.came) > silent
 	if !lost || s.closed || start.Call != s.cfg.Start.Call || start.Stream != s.stream && !s.back {
 		return false
 	}
