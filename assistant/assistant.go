@@ -81,7 +81,7 @@ func (a *Assistant) Short() Assistant {
 }
 
 // Shown returns the assistant as those read it who may only use it: of addresses, which may have secrets in them, the
-// host.
+// host, and no numbers.
 func (a *Assistant) Shown() Assistant {
 	shown := *a
 	if !a.ReadOnly {
@@ -93,6 +93,7 @@ func (a *Assistant) Shown() Assistant {
 			shown.HTTPTools[i].URL = u.Scheme + "://" + u.Host
 		}
 	}
+	shown.Transfers = nil
 	return shown
 }
 

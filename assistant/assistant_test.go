@@ -49,3 +49,12 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestShown: who may only use an assistant sees no numbers of others; its owner does.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	a := assistant.Assistant{Transfers: map[string]assistant.Transfer{"boss": {Number: "+493012345678"}}}
+	testkit.Equal(t, len(a.Shown().Transfers), 1, "transfers that the owner sees")
+	a.ReadOnly = true
+	testkit.Equal(t, len(a.Shown().Transfers), 0, "transfers that others see")
+}
