@@ -522,9 +522,9 @@ func (h *hostile) sign(t *testing.T, address, body, secret string, age time.Dura
 	base, query, _ := strings.Cut(address, "?")
 	form, err := url.ParseQuery(body)
 	must(t, err)
-	joined := ""
+	var joined strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(form)) {
-		joined += name + form.Get(name)
+		joined.WriteString(name + form.Get(name))
 	}
 	switch h.name {
 	case "telnyx":
@@ -533,11 +533,11 @@ func (h *hostile) sign(t *testing.T, address, body, secret string, age time.Dura
 		return []option{header("Telnyx-Timestamp", at), header("Telnyx-Signature-Ed25519", base64.StdEncoding.EncodeToString(ed25519.Sign(h.private, []byte(text))))}
 	case "plivo":
 		m := hmac.New(sha256.New, []byte(secret))
-		m.Write([]byte(base + "?" + query + joined + ".n1"))
+		m.Write([]byte(base + "?" + query + joined.String() + ".n1"))
 		return []option{formBody, header("X-Plivo-Signature-V3", base64.StdEncoding.EncodeToString(m.Sum(nil))), header("X-Plivo-Signature-V3-Nonce", "n1")}
 	}
 	m := hmac.New(sha1.New, []byte(secret))
-	m.Write([]byte(address + joined))
+	m.Write([]byte(address + joined.String()))
 	return []option{formBody, header("X-Twilio-Signature", base64.StdEncoding.EncodeToString(m.Sum(nil)))}
 }
 
