@@ -102,7 +102,12 @@ type Carrier interface {
 	Forward(l *Line, t Transfer) Reply
 	// HangUp ends a call, also one that has ended.
 	HangUp(ctx context.Context, l *Line, call string) error
-	// Read reads a message of a stream; one that says nothing has no kind. Write writes one.
+	Wire
+}
+
+// Wire is the form of a stream's messages.
+type Wire interface {
+	// Read reads one; one that says nothing has no kind.
 	Read(data []byte) (Message, error)
 	Write(stream string, m Message) string
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -139,7 +140,7 @@ func TestTransferByTwilio(t *testing.T) {
 	wantStatus(t, c.says(t, x.Dial.Number.Callback, answered), 200)
 	fails(t, done, "<nil>")
 	c.left(t)
-	if r := c.says(t, x.Dial.Action, tells("CA1", "completed")); r.StatusCode != 200 || strings.Contains(r.body, "Stream") {
+	if r := c.says(t, x.Dial.Action, tells("CA1", "completed")); r.StatusCode != http.StatusOK || strings.Contains(r.body, "Stream") {
 		t.Errorf("at its end: %d %s", r.StatusCode, r.body)
 	}
 }
@@ -293,7 +294,7 @@ func TestTransfersOfAssistants(t *testing.T) {
 		`[{"number":"+493055555555"}]`:                                "transfers",
 		`{"a":{"number":"+493055555555"},"b":{"number":"+99999999"}}`: "transfers.b.number",
 	} {
-		if r := post(transfers); r.StatusCode != 400 || !strings.Contains(r.body, path) {
+		if r := post(transfers); r.StatusCode != http.StatusBadRequest || !strings.Contains(r.body, path) {
 			t.Errorf("%s: %d %s, want %s", transfers, r.StatusCode, r.body, path)
 		}
 	}
