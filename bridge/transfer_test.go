@@ -135,7 +135,7 @@ func TestTransfer(t *testing.T) {
 		var got []string
 		for _, call := range calls {
 			if call.Name == "transfer_call" {
-				got = append(got, fmt.Sprint(call.Status, " ", string(call.Input), " ", call.Output, call.Error))
+				got = append(got, fmt.Sprint(call.Status, " ", call.Input, " ", call.Output, call.Error))
 			}
 		}
 		slices.Sort(got)

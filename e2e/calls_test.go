@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -42,8 +41,6 @@ func inAnswer(c *caller) {
 		return ev.Type == realtime.TypeAudioTranscriptDelta && strings.Contains(ev.Delta, "n60")
 	})
 }
-
-var interrupted = []string{"user text completed: " + countPlease, "assistant voice interrupted: n0 n1 n2 …"}
 
 // wantWords checks that the thread has every word of the answers that the caller has seen.
 func (r *rig) wantWords(c *caller) {
@@ -113,30 +110,6 @@ func (c *caller) tool() string {
 func (c *caller) deliver(toolCallID, output string) {
 	c.t.Helper()
 	c.put(`{"type":"conversation.item.create","item":{"type":"function_call_output","call_id":%q,"output":%q}}`, toolCallID, output)
-}
-
-// received counts the events of a kind that the upstream got.
-func received(c *caller, kind string) int {
-	n := 0
-	for _, record := range c.session.Received() {
-		if record.Event.Type == kind {
-			n++
-		}
-	}
-	return n
-}
-
-// undisturbed checks that the model did not notice anything: one session, in which nothing
-// was stopped.
-func (r *rig) undisturbed(c *caller) {
-	c.t.Helper()
-	for _, kind := range []string{realtime.TypeResponseCancel, realtime.TypeItemTruncate, realtime.TypeOutputBufferClear} {
-		if n := received(c, kind); n > 0 {
-			c.t.Errorf("the model got %d times %s", n, kind)
-		}
-	}
-	legs := r.rows(c.t, fmt.Sprintf("SELECT upstream_id FROM upstream_legs WHERE call_id = '%s'", c.id))
-	testkit.Equal(c.t, legs, []string{c.session.ID()}, "the upstream sessions of the call are, want %s alone", c.session.ID())
 }
 
 // away makes the browser leave in the middle of an answer and returns when the call waits
