@@ -75,6 +75,7 @@ var exceptions = []exception{
 	{"e2e", "github.com/coder/websocket", true, "the end-to-end tests are clients of the thread socket"},
 	{"bridge", "github.com/coder/websocket", true, "the tests of calls are clients of the socket"},
 	{"bridge", "voicebridge/phone", true, "a telephone calls each kind of upstream"},
+	{"measure", "github.com/coder/websocket", true, "measured calls come over sockets"},
 	{"cmd/voicebridge", "github.com/prometheus/client_golang/prometheus", true, "the dashboard is compared with the figures that there are"},
 }
 
