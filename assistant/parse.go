@@ -151,7 +151,7 @@ var formats = map[string]func(text string) error{
 	"language": matches(languagePattern, "it must be a language code, such as en or de"),
 	"line":     CheckLine,
 	"keyterm":  CheckKeyterm,
-	"number":   matches(numberPattern, "it must be a number such as +493012345678"),
+	"number":   CheckNumber,
 	"tool":     matches(toolPattern, "it must be the name of a tool, or a pattern such as server__*"),
 	"url": func(text string) error {
 		u, err := url.Parse(text)
@@ -187,6 +187,11 @@ func CheckLine(text string) error {
 		return errors.New("it must be one line of text")
 	}
 	return nil
+}
+
+// CheckNumber returns what is wrong with the number of a telephone, nil if nothing is.
+func CheckNumber(text string) error {
+	return matches(numberPattern, "it must be a number such as +493012345678")(text)
 }
 
 // CheckKeyterm returns what is wrong with a word that a transcription is to know, nil if nothing is.

@@ -34,7 +34,7 @@ type core struct {
 	// clients are the browser, also while it is away, and the sidebands in the order in which they joined.
 	clients []*told
 	mustEnd EndReason // why a part wants the call to end; Reduce does it
-	// isLeaving means that the model has called a tool that ends the call, and that may fail: it is asked nothing until then.
+	// isLeaving means that the model has called a tool that ends the call. Unless that fails it is asked nothing more.
 	isLeaving bool
 	record    records.Call
 	effects   []Effect

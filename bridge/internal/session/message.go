@@ -515,8 +515,8 @@ func (m *message) goOn() {
 	m.note(metaResumed, m.resumed)
 }
 
-// Members of the metadata of an answer that went on after what was no interruption: how often it did, and the upstream's
-// items with what followed.
+// Members of the metadata of an answer that went on after what was no interruption: how often it did, and the
+// upstream's items with what followed.
 const (
 	metaResumed = "resumed"
 	metaRests   = "rest_item_ids"

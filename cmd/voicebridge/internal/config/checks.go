@@ -30,7 +30,7 @@ var formats = map[string]func(text string) error{
 		_, err := ollama.New(ollama.Config{Host: v})
 		return because(err, "it must be an address, such as http://127.0.0.1:11434")
 	},
-	"number":   matches(phoneNumber, "%q is not a number such as +493012345678"),
+	"number":   assistant.CheckNumber,
 	"origin":   func(v string) error { _, err := access.ParseOrigin(v); return err },
 	"prefix":   matches(dialPrefix, "%q is not the beginning of a number, such as +49"),
 	"path":     matches(urlPath, "%q is not the path of an address, such as /audio/speech"),
@@ -43,7 +43,6 @@ var (
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, section 5.1
 	languageCode = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 	urlPath      = regexp.MustCompile(`^/[^\s?#]*$`)
-	phoneNumber  = regexp.MustCompile(`^\+[1-9][0-9]{6,14}$`) // E.164
 	dialPrefix   = regexp.MustCompile(`^\+[1-9][0-9]{0,14}$`)
 	modelName    = regexp.MustCompile(`^[^/]+/.+$`)
 	// iceURL matches the address of a STUN or TURN server (RFC 7064, RFC 7065). Browsers refuse to make a connection at
