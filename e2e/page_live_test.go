@@ -49,12 +49,15 @@ func TestPageLive(t *testing.T) {
 	p.until(t, "a chart", "document.querySelector('"+drawnChart+"') !== null")
 	p.untilMessage(t, "assistant voice completed", drawn)
 	p.untilSilent(t)
-	for answer, told := range map[string]string{"deny": "could not be made", "approve": "Here is"} {
+	for _, turn := range []struct {
+		answer, told string
+		times        int // with the chart before
+	}{{"deny", "could not be made", 1}, {"approve", "Here is", 2}} {
 		p.say(t, pieWords)
 		p.until(t, "the question", "probe.all('approval-dialog').length === 1")
-		p.click(t, answer)
+		p.click(t, turn.answer)
 		p.until(t, "no question", "probe.all('approval-dialog').length === 0")
-		p.until(t, "the end of the answer", "probe.messages().filter((m) => m.source === 'voice' && m.status === 'completed' && m.text.includes('"+told+"')).length > 0")
+		p.until(t, "the end of the answer", "probe.messages().filter((m) => m.source === 'voice' && m.status === 'completed' && m.text.includes('"+turn.told+"')).length === "+fmt.Sprint(turn.times))
 		p.untilSilent(t)
 	}
 	p.reload(t)

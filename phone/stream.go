@@ -127,16 +127,25 @@ func (s *Stream) Over() bool {
 }
 
 // Takes reports whether a socket that begins with start may take the place of the one before: that is lost, and of the
-// same call and stream. After a transfer that has failed the stream may be a new one, once.
+// same call and stream. After a transfer that has failed the stream may be a new one, once. A carrier may be back before
+// its loss is noticed here, so that Takes waits for it.
 func (s *Stream) Takes(start Message) bool {
+	for deadline := time.Now().Add(silent); ; time.Sleep(tick) {
+		if same, lost := s.takes(start); lost || !same || time.Now().After(deadline) {
+			return same && lost
+		}
+	}
+}
+
+func (s *Stream) takes(start Message) (same, lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lost := s.wire == nil || s.back || time.Since(s.came) > silent
-	if !lost || s.closed || start.Call != s.cfg.Start.Call || start.Stream != s.stream && !s.back {
-		return false
+	same = !s.closed && start.Call == s.cfg.Start.Call && (start.Stream == s.stream || s.back)
+	lost = s.wire == nil || s.back || time.Since(s.came) > silent
+	if same && lost {
+		s.stream, s.back = start.Stream, false
 	}
-	s.stream, s.back = start.Stream, false
-	return true
+	return same, lost
 }
 
 // transferWait is how long a carrier may say nothing of a transfer. Then whoever talks is left alone.

@@ -296,9 +296,13 @@ func TestStream(t *testing.T) {
 		},
 		"a socket that comes back": func(k *talk) {
 			start := Message{Kind: Start, Call: "CA1", Stream: "MZ1"}
+			talks := func() { k.put(k.first, `{"event":"media","media":{"payload":"AQI="}}`) }
+			first := time.AfterFunc(time.Second, talks)
 			testkit.Equal(k.t, k.stream.Takes(start), false, "beside the first")
-			must(k.t, k.first.CloseNow())
-			pass(20 * time.Second)
+			first.Reset(0)
+			time.AfterFunc(time.Second, func() { must(k.t, k.first.CloseNow()) })
+			testkit.Equal(k.t, k.stream.Takes(start), true, "the same, before its loss is noticed")
+			pass(17 * time.Second)
 			for _, bad := range []Message{{Call: "CA2", Stream: "MZ1"}, {Call: "CA1", Stream: "MZ2"}, {}} {
 				testkit.Equal(k.t, k.stream.Takes(bad), false, "%+v", bad)
 			}
@@ -309,7 +313,7 @@ func TestStream(t *testing.T) {
 			k.want("gone", func() any { return k.gone }, "[]")
 			k.want("what the carrier got", func() any { return k.got }, "[100 100 mark]")
 			k.put(conn, `{"event":"stop"}`)
-			k.want("gone", func() any { return k.gone }, "[1m20s]")
+			k.want("gone", func() any { return k.gone }, "[1m20.04s]")
 		},
 		"a socket that says nothing": func(k *talk) {
 			pass(3 * time.Second)

@@ -132,6 +132,7 @@ func newRequests(t *testing.T, configuration string) *requests {
 		s.b = setupChat(t, texts, change)
 		s.other = s.b.otherProcess(t, texts)
 	}
+	s.b.door.timing.PingEvery = patience // its clients read when the script says so
 	s.server = s.b.listen(t)
 	return s
 }

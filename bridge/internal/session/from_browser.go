@@ -208,6 +208,10 @@ func (s *State) truncate(ev realtime.Event) {
 	}
 	m, heard := it.message, ev.AudioEndMS
 	s.stopHeard(it, 0)
+	if all := m.sound.Milliseconds(); m.meta.Status == thread.StatusCompleted && all > 0 && heard > all {
+		s.tellTruncated(it, all) // nothing is cut off, which an upstream calls an error: its client counts on by the clock
+		return
+	}
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
 	if !shorter && s.up.can.Duplex { // it knows what it has said, and not how late the client plays that
 		_ = s.playback.truncated(&event{Event: ev}, it)
