@@ -34,6 +34,7 @@ type Reader struct {
 	next     uint32         // the timestamp that follows what was returned
 	held     []media.Packet // that came before the one that follows what was returned, in order
 	filled   media.Allowance
+	pause    bool // what is missing before the next packet is none of what is said
 
 	decoder   *opus.Decoder  // for Opus
 	resampler *pcm.Resampler // for other formats at another rate; nil if there is none
@@ -106,6 +107,9 @@ func (r *Reader) Flush() []int16 {
 	return r.out
 }
 
+// Pause has nothing filled before the next packet: who plays the sound has been silent meanwhile, and would be so twice.
+func (r *Reader) Pause() { r.pause = true }
+
 // End returns the timestamp that follows what was returned.
 func (r *Reader) End() uint32 { return r.next }
 
@@ -114,9 +118,10 @@ func (r *Reader) take(p *media.Packet) error {
 	step := p.Sequence - r.sequence
 	r.sequence = p.Sequence
 	gap := time.Duration(p.Timestamp-r.next) * time.Second / media.ClockRate
-	if gap > maxGap {
+	if gap > maxGap || r.pause {
 		gap = 0
 	}
+	r.pause = false
 	if gap = r.filled.Take(time.Now(), gap); gap > 0 {
 		r.fill(int(gap*time.Duration(r.rate)/time.Second), step > 1, p.Payload)
 	}

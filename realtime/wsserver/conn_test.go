@@ -126,6 +126,7 @@ func (p *pipe) heard() (sound []byte) {
 
 // room is a connection in a synctest bubble.
 type room struct {
+	voice  media.Packet // the last one
 	t      *testing.T
 	conn   *Conn
 	pipe   *pipe
@@ -578,19 +579,22 @@ const (
 	nextStopped = `{"type":"output_audio_buffer.stopped","response_id":"r2"}`
 )
 
-// speak sends packets of Opus as a WebRTC upstream does: ms of a tone.
+// speak sends packets of Opus as a WebRTC upstream does, whose clock goes on between them: ms of a tone.
 func (r *room) speak(ms int) {
 	r.t.Helper()
 	e, err := opus.NewEncoder(24000)
 	must(r.t, err)
-	p := media.Packet{Source: media.NewSource()}
+	if r.voice.Source == 0 {
+		r.voice.Source = media.NewSource()
+	}
+	p := &r.voice
 	for frame := range slices.Chunk(tone(24*ms), 480) {
 		if p.Payload, err = e.Encode(frame); err != nil {
 			r.t.Fatal(err)
 		}
 		p.Sequence++
-		p.Timestamp += media.FrameStep
-		must(r.t, r.conn.WriteAudio(&p))
+		p.Timestamp = uint32(time.Now().UnixMilli()) * media.ClockRate / 1000
+		must(r.t, r.conn.WriteAudio(p))
 		time.Sleep(20 * time.Millisecond)
 	}
 }
@@ -640,6 +644,23 @@ func TestOutput(t *testing.T) {
 			"response.content_part.added", "error x <nil>", "input_audio_buffer.speech_started", "bridge.usage", "response.done",
 			"response.created", "conversation.item.added", "response.content_part.added", "response.done",
 		}, 600},
+		{"a pause between answers is no sound", func(r *room) {
+			r.tell(partAdded, started, done)
+			r.speak(200)
+			r.tell(stopped)
+			time.Sleep(300 * time.Millisecond)
+			r.tell(nextCreated, nextPart, nextDone, nextStarted)
+			r.speak(200)
+			r.tell(nextStopped)
+			time.Sleep(900 * time.Millisecond)
+			r.tell(strings.ReplaceAll(partAdded, "1", "3"), strings.ReplaceAll(done, "r1", "r3"))
+			r.speak(100)
+			r.tell(strings.Replace(started, "r1", "r3", 1), strings.Replace(stopped, "r1", "r3", 1))
+			time.Sleep(time.Second)
+		}, []string{
+			"response.content_part.added", "response.done", "response.created", "response.content_part.added", "response.done",
+			"response.content_part.added", "response.done",
+		}, 500},
 		{"an answer that begins is the end of the one before", func(r *room) {
 			r.tell(partAdded, done, nextCreated, nextPart, nextDone, nextStarted)
 			r.speak(200)

@@ -91,6 +91,9 @@ func (o *output) write(p *media.Packet) error {
 	if p.Part != nil {
 		return o.comesEarly(p)
 	}
+	if o.playing == "" && len(o.bytes) == 0 {
+		o.pause()
+	}
 	before := len(o.bytes)
 	sound, quiet, err := o.convert(o.bytes, p)
 	if o.bytes = sound; o.cut {
@@ -337,6 +340,7 @@ func (o *output) begin(response string) {
 		o.finish(o.playing)
 	}
 	o.cut = o.hears(response)
+	o.pause()
 	o.watch()
 }
 

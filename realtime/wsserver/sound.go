@@ -45,6 +45,13 @@ func (s *sound) convert(sound []byte, p *media.Packet) (more []byte, quiet bool,
 	return s.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
 }
 
+// pause means that what is missing before the next packet is silence between answers.
+func (s *sound) pause() {
+	if s.reader != nil {
+		s.reader.Pause()
+	}
+}
+
 func (s *sound) length() time.Duration { return s.format.Lasts(len(s.bytes)) }
 
 // trim drops what is too old of the sound.
