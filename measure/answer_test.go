@@ -22,6 +22,7 @@ import (
 	"voicebridge/realtime"
 	"voicebridge/realtime/media"
 	"voicebridge/realtime/opus"
+	"voicebridge/realtime/realtimetest"
 	"voicebridge/realtime/rtc"
 	"voicebridge/realtime/simulator"
 )
@@ -44,6 +45,18 @@ func BenchmarkAnswer(b *testing.B) {
 		{"simulator over WebRTC", func(b *testing.B) []string { return []string{"OPENAI_BASE_URL=" + simulated(b) + "/v1"} }},
 		{"simulator over WebSocket", func(b *testing.B) []string {
 			return []string{fmt.Sprintf(`VOICEBRIDGE_UPSTREAMS=[{"name":"s","profile":"realtime","url":"%s/v1/realtime"}]`, strings.Replace(simulated(b), "http", "ws", 1))}
+		}},
+		{"strict server of OpenAI's schema", func(b *testing.B) []string {
+			strict := realtimetest.Strict{
+				Dialect: realtimetest.Realtime(), Model: "voice-1", Hears: []string{question},
+				Answer: func(string) realtimetest.Reply {
+					return realtimetest.Reply{Say: "It leaves at noon.", Sound: 2 * time.Second}
+				},
+			}
+			return []string{
+				"STRICT_KEY=" + realtimetest.Key,
+				fmt.Sprintf(`VOICEBRIDGE_UPSTREAMS=[{"name":"s","profile":"openai","transport":"websocket","url":%q,"model":"voice-1","voice":"marin","api_key_env":"STRICT_KEY"}]`, strict.Serve(b)),
+			}
 		}},
 	} {
 		b.Run(upstream.name, func(b *testing.B) {

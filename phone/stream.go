@@ -130,7 +130,8 @@ func (s *Stream) Over() bool {
 // same call and stream. After a transfer that has failed the stream may be a new one, once. A carrier may be back before
 // its loss is noticed here, so that Takes waits for it.
 func (s *Stream) Takes(start Message) bool {
-	for deadline := time.Now().Add(silent); ; time.Sleep(tick) {
+	deadline := time.Now().Add(silent)
+	for ticks := time.Tick(tick); ; <-ticks {
 		if same, lost := s.takes(start); lost || !same || time.Now().After(deadline) {
 			return same && lost
 		}

@@ -28,7 +28,6 @@ type Strict struct {
 	// Answer says what is answered to what was typed or heard, or to a tool's output.
 	Answer func(words string) Reply
 
-	t        *testing.T
 	mu       sync.Mutex
 	sessions []*StrictSession
 	heard    int
@@ -36,9 +35,8 @@ type Strict struct {
 }
 
 // Serve starts the server, and returns its address.
-func (s *Strict) Serve(t *testing.T) (url string) {
+func (s *Strict) Serve(t testing.TB) (url string) {
 	t.Helper()
-	s.t = t
 	var all sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
