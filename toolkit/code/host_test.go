@@ -61,7 +61,7 @@ func TestChildrenGiveWay(t *testing.T) {
 			}
 		}
 	})
-	if o, _ := r.run(ctx, JavaScriptName, `console.log("started"); for (;;);`); o.Exit != ExitCancelled {
+	if o := r.sandbox.runJavaScript(ctx, `console.log("started"); for (;;);`); o.Exit != ExitCancelled {
 		t.Errorf("got %s: %s", o.Exit, o.Error)
 	}
 	p, works := pythonRig(t, Config{}, watcher{})

@@ -236,7 +236,7 @@ func TestCancelledCall(t *testing.T) {
 		<-printed
 		cancel()
 	}()
-	o, _ := r.run(ctx, JavaScriptName, `console.log("started"); for (;;);`)
+	o := r.sandbox.runJavaScript(ctx, `console.log("started"); for (;;);`)
 	if o.Exit != ExitCancelled || o.Stdout != "started\n" {
 		t.Errorf("got %s: %s, stdout %q", o.Exit, o.Error, o.Stdout)
 	}

@@ -271,7 +271,7 @@ func TestCancelledPython(t *testing.T) {
 		case <-ctx.Done():
 		}
 	}()
-	o, _ := r.run(ctx, PythonName, "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nprint('started')\nwhile True: pass")
+	o := r.sandbox.runPython(ctx, "import threading, time\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nprint('started')\nwhile True: pass")
 	if works && (o.Exit != ExitCancelled || o.Stdout != "started\n") {
 		t.Errorf("got %s: %s, stdout %q", o.Exit, o.Error, o.Stdout)
 	}
