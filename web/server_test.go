@@ -316,6 +316,7 @@ func rawConn(t *testing.T, address string) net.Conn {
 func TestMuchTooLargeBody(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
+	b.pipeline.bodyTimeout = patience
 	address, _ := b.run(t)
 	const size = 30 << 20
 	for path, kind := range map[string]string{"/api/threads": "application/json", "/api/threads/" + b.thread(t, access.LocalOwner).Thread + "/images": "image/png"} {
