@@ -13,7 +13,7 @@ import (
 	"voicebridge/toolkit"
 )
 
-// transferTime limits a transfer: what is said before it, and how long the carrier may take.
+// transferTime limits a transfer: the sentence before it, and how long the carrier may take.
 const transferTime = 4 * time.Minute
 
 // transferTool connects the caller of a telephone call with somebody.

@@ -13,7 +13,7 @@ import (
 	"voicebridge/thread"
 )
 
-// What to do if a machine has answered a call out, as Settings.Machine has it.
+// The values of Settings.Machine, for calls out that a machine answers.
 const (
 	HangUpMachine  = "hangup"
 	SpeakToMachine = "message"
@@ -207,7 +207,7 @@ func End(c *records.Dial, reason string) bool {
 	return true
 }
 
-// change saves a change, in whose place the next look comes if it fails.
+// change saves a change; if it fails, the next look makes up for it.
 func (d *Dialer) change(
 	ctx context.Context, c records.Dial, log *slog.Logger, change func(c *records.Dial, now time.Time) bool,
 ) {
@@ -217,7 +217,7 @@ func (d *Dialer) change(
 	}
 }
 
-// Follow takes what a carrier says of a call out. It returns false if the call is another one: a call out has one.
+// Follow takes a notice of a carrier about a call out. It returns false if the call is another one: a call out has one.
 func Follow(c *records.Dial, n Notice, now time.Time) (same, changed bool) {
 	if c.CarrierCall != "" && c.CarrierCall != n.Call && c.CarrierCall != n.Asked {
 		return false, false

@@ -15,13 +15,13 @@ const (
 	maxEarly = 5
 )
 
-// input puts the caller's sound in order, and fills gaps: who listens counts its time by the sound.
+// input puts the caller's sound in order, and fills gaps: its listeners count time by the sound.
 type input struct {
 	format media.Format
 	next   int64     // the chunk that is next, 0 before the first
-	early  []Message // what came before it, in order
+	early  []Message // pieces that came before it, in order
 	due    time.Duration
-	known  bool      // due is the time of what is next
+	known  bool      // due is the time of the next piece
 	came   time.Time // until when there is sound
 }
 
@@ -30,7 +30,7 @@ func (in *input) begin(now time.Time) {
 	in.next, in.early, in.known, in.came = 0, nil, false, now
 }
 
-// take takes a piece, and returns what comes next.
+// take takes a piece, and returns the sound that comes next.
 func (in *input) take(m Message, now time.Time) (sound []byte) {
 	if m.Chunk < 0 {
 		return in.piece(m, now)
@@ -51,7 +51,7 @@ func (in *input) take(m Message, now time.Time) (sound []byte) {
 	return sound
 }
 
-// piece returns the sound of a piece, with silence for what is missing before it.
+// piece returns the sound of a piece, with silence for missing sound before it.
 func (in *input) piece(m Message, now time.Time) (sound []byte) {
 	in.came = now
 	if m.At < 0 {

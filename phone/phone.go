@@ -80,7 +80,7 @@ type Line struct {
 	Secret interface{ Reveal() string } `yaml:"-"`
 }
 
-// Carrier is a telephone company, or what speaks as one does. All but its requests are functions of their arguments.
+// Carrier is a telephone company, or a service that speaks as one does. All but its requests are functions of their arguments.
 type Carrier interface {
 	// Verify returns an error unless the carrier has signed a request of its webhook, by the line's key.
 	Verify(l *Line, r *Request, now time.Time) error
@@ -134,7 +134,7 @@ func (r *Request) Get(name string) string {
 	return r.URL.Query().Get(name)
 }
 
-// Notice is what a webhook tells.
+// Notice is the message of a webhook.
 type Notice struct {
 	// Ringing means that a call comes in, Ended that one is over; others are of no interest. Once means that the answer
 	// tells the carrier nothing, so that it needs no second one.
@@ -142,11 +142,11 @@ type Notice struct {
 	// Call is the carrier's id; From and To are numbers as the carrier writes them.
 	Call, From, To string
 
-	// ID is our id of a call out, which is none of the above. Asked is what Dial has returned, if that is not Call.
+	// ID is our id of a call out, which is none of the above. Asked is the id that Dial has returned, if that is not Call.
 	ID, Asked string
 	// Rings means that the number is being called, Answered that somebody has answered.
 	Rings, Answered bool
-	// What the carrier hears: a machine, at its beginning, its tone, after which it records, or neither.
+	// The carrier hears a machine, at its beginning, its tone, after which it records, or neither.
 	Machine, Tone, Person bool
 	// Reason is why a call out has ended that nobody has answered, or a transfer: busy, no_answer or failed.
 	Reason string
@@ -164,23 +164,23 @@ type Transfer struct {
 // forwardTime is how long the number of a transfer is called.
 const forwardTime = "30"
 
-// Move is what a carrier tells of a transfer.
+// Move is the state of a transfer, as a carrier tells it.
 type Move int
 
-// The words of a carrier about a transfer: it asks what to do, the other one has answered, or has not.
+// The states of a transfer: the carrier asks for instructions, the other side has answered, or has not.
 const (
 	Asks Move = iota + 1
 	Reached
 	Failed
 )
 
-// Reply is what a webhook is answered with.
+// Reply is the answer to a webhook.
 type Reply struct{ Type, Body string }
 
 // over are the states of calls that have ended.
 var over = []string{"completed", "busy", "failed", "no-answer", "canceled", "cancel", "timeout"}
 
-// notice reads a form about a call, whose id has a name.
+// notice reads a form about a call; the id of the call has a name.
 func (r *Request) notice(idName string) (Notice, error) {
 	n := Notice{Call: r.Get(idName), From: r.Get("From"), To: r.Get("To")}
 	n.Ended = r.Get("Event") == "Hangup" || slices.Contains(over, r.Get("CallStatus"))
@@ -196,7 +196,7 @@ func (r *Request) notice(idName string) (Notice, error) {
 	return n.checked()
 }
 
-// moves reads what a form says of a transfer, which has come to one of the addresses that forward names.
+// moves reads the state of a transfer from a form that has come to one of the addresses that forward names.
 func (n *Notice) moves(r *Request, about string) {
 	n.Ringing = false
 	status := r.Get("DialCallStatus") + r.Get("DialStatus")
@@ -236,10 +236,10 @@ func xml(body string) Reply {
 	return Reply{"text/xml", `<?xml version="1.0" encoding="UTF-8"?><Response>` + body + `</Response>`}
 }
 
-// Kind is what a [Message] of a stream is.
+// Kind is the kind of a [Message] of a stream.
 type Kind int
 
-// The kinds of messages: what a carrier sends, what it gets, or both.
+// The kinds of messages that a carrier sends, gets, or both.
 const (
 	None  Kind = iota
 	Start      // the stream begins
@@ -247,7 +247,7 @@ const (
 	Key        // the caller has pressed a key
 	Mark       // all sound before the mark was played
 	Stop       // the call is over
-	Clear      // drop what was not played
+	Clear      // drop all that was not played
 )
 
 // Message is a message of a stream.
@@ -264,7 +264,7 @@ type Message struct {
 	Name string
 }
 
-// ErrRefused is the error of what a carrier has not signed, or of a message that it cannot have sent.
+// ErrRefused is the error of a request that a carrier has not signed, or of a message that it cannot have sent.
 var ErrRefused = errors.New("not from the carrier")
 
 // number matches the numbers of E.164, section 6.2.
@@ -386,7 +386,7 @@ func whole(n json.Number) int64 {
 	return -1
 }
 
-// dialect is how a carrier writes what it gets, where STREAM and VALUE stand for the stream and the sound or the name.
+// dialect is how a carrier writes the messages that it gets, where STREAM and VALUE stand for the stream and the sound or the name.
 type dialect struct{ audio, mark, clear string }
 
 func (d dialect) write(stream string, m Message) string {
@@ -406,13 +406,13 @@ var (
 	errRefused = errors.New("refused")
 )
 
-// reasons are why calls out have ended, by what carriers call it; all else is failed.
+// reasons are why calls out have ended, by the carriers' names; all else is failed.
 var reasons = map[string]string{
 	"busy": "busy", "user_busy": "busy", "no-answer": "no_answer", "timeout": "no_answer", "no_answer": "no_answer",
 	"canceled": "no_answer", "cancel": "no_answer", "originator_cancel": "no_answer",
 }
 
-// gone are the answers about what has ended: Telnyx has the second.
+// gone are the answers about a call that has ended: Telnyx has the second.
 var gone = []int{http.StatusNotFound, http.StatusUnprocessableEntity}
 
 var client = &http.Client{Timeout: askTimeout}
@@ -420,7 +420,7 @@ var client = &http.Client{Timeout: askTimeout}
 // askTimeout limits a request of a carrier's API.
 const askTimeout = 10 * time.Second
 
-// act has a carrier do something with a call. What is gone already is no error.
+// act has a carrier do something with a call. A call that is gone already is no error.
 func act(ctx context.Context, method, address, contentType, body string, sign func(*http.Request)) error {
 	err := ask(ctx, method, address, contentType, body, sign, nil)
 	if s, ok := errors.AsType[statusError](err); ok && slices.Contains(gone, s.code) {
@@ -438,7 +438,7 @@ type statusError struct {
 // Error returns the status, and the beginning of the answer.
 func (e statusError) Error() string { return fmt.Sprintf("%d: %s", e.code, e.text) }
 
-// Is tells what the carrier has taken: with other statuses that is not known.
+// Is knows the statuses with which the carrier has not taken the request.
 func (e statusError) Is(target error) bool {
 	switch {
 	case e.code == http.StatusTooManyRequests:

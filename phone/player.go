@@ -19,18 +19,18 @@ const (
 	maxQueued = 8 << 20
 )
 
-// player sends the sound of answers a little ahead of time, and estimates what of it was heard: from the last mark that
+// player sends the sound of answers a little ahead of time, and estimates how much of it was heard: from the last mark that
 // came back, and the time since. Positions are in bytes since the call began.
 type player struct {
 	format media.Format
 	queue  []byte // not sent yet
-	parts  []part // whose sound was not heard yet, oldest first
+	parts  []part // not heard yet, oldest first
 	marks  []mark // not come back yet
 	named  int
 	sent   int64
-	heard  int64     // what was heard at
+	heard  int64     // how much was heard at
 	at     time.Time // this time, from when on sound plays
-	cut    string    // the response whose sound is dropped
+	cut    string    // the response that is dropped
 }
 
 // part is the sound of an item.
@@ -39,10 +39,10 @@ type part struct {
 	from, to       int64
 }
 
-// mark is what the carrier says once all before it was played.
+// mark comes back from the carrier once all before it was played.
 type mark struct {
 	name string
-	at   int64 // after what was sent, or is to be
+	at   int64 // after all that was sent, or is to be
 	sent bool
 }
 
@@ -82,7 +82,7 @@ func (p *player) mark(whole bool) {
 	p.marks = append(p.marks, mark{name: fmt.Sprint("m", p.named), at: at})
 }
 
-// next returns what is to be sent now, None for nothing.
+// next returns the message that is due now, None if there is none.
 func (p *player) next(now time.Time) Message {
 	i := slices.IndexFunc(p.marks, func(m mark) bool { return !m.sent })
 	if i >= 0 && p.marks[i].at <= p.sent {
@@ -118,7 +118,7 @@ func (p *player) reached(name string, now time.Time) {
 	}
 }
 
-// interrupt drops what was not heard. It returns the events that say how much of each item was.
+// interrupt drops all that was not heard. It returns the events that say how much of each item was.
 func (p *player) interrupt(now time.Time) (events [][]byte) {
 	played := p.played(now)
 	for _, a := range p.parts {

@@ -132,7 +132,7 @@ func (plivo) Transfer(ctx context.Context, l *Line, t Transfer) error {
 
 func (plivo) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
-		return nil // what closes the stream hangs up
+		return nil // closing the stream hangs up
 	}
 	return act(ctx, http.MethodDelete, l.plivo(call+"/"), "application/json", "", l.basic)
 }

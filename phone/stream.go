@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// keysPause ends what a caller types, as # does, and maxKeys limits it.
+	// keysPause ends the keys of a caller, as # does, and maxKeys limits them.
 	keysPause, maxKeys = 2 * time.Second, 32
 	// writeTimeout limits how long a carrier may not read, silent how long one says nothing until another socket may
 	// take its place.
 	writeTimeout, silent = 5 * time.Second, 2 * time.Second
 	tick                 = 20 * time.Millisecond
-	// startTimeout is how long a socket may take to say what it is.
+	// startTimeout is how long a socket may take to begin a stream.
 	startTimeout = 5 * time.Second
 	// MaxMessage is the largest message of a carrier, in bytes.
 	MaxMessage = 128 << 10
@@ -43,12 +43,12 @@ func ReadStart(ctx context.Context, c Carrier, wire *websocket.Conn) (m Message,
 	return m, fmt.Errorf("%w: no start", ErrRefused)
 }
 
-// Config is what a [Stream] needs.
+// Config is the configuration of a [Stream].
 type Config struct {
 	Carrier Carrier
-	// Start is what the carrier has begun the stream with.
+	// Start is the message with which the carrier has begun the stream.
 	Start Message
-	// Keys takes what the caller has typed, Gone that the caller has hung up, or did not come back within Grace. They
+	// Keys takes the keys that the caller has pressed, Gone that the caller has hung up, or did not come back within Grace. They
 	// may wait.
 	Keys  func(keys string)
 	Gone  func()
@@ -58,7 +58,7 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Stream is the sound of a call: for the carrier it is who takes and sends it, for the call it is the socket of a
+// Stream is the sound of a call: for the carrier it is the other end of the socket, for the call it is the socket of a
 // client of the Realtime API, a wsserver.Socket. It outlives its carrier's socket, which may be replaced. It is safe
 // for concurrent use.
 type Stream struct {
@@ -222,7 +222,7 @@ func (s *Stream) await() {
 	}
 }
 
-// Attach takes what a carrier's socket sends, until it ends, another takes its place, or the call ends.
+// Attach takes the messages of a carrier's socket, until it ends, another takes its place, or the call ends.
 func (s *Stream) Attach(wire *websocket.Conn) {
 	now := time.Now()
 	s.mu.Lock()
@@ -360,7 +360,7 @@ func (s *Stream) pace() {
 	}
 }
 
-// play sends what is due.
+// play sends the messages that are due.
 func (s *Stream) play() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -387,7 +387,7 @@ func (s *Stream) write(wire *websocket.Conn, m Message) {
 	_ = wire.Write(ctx, websocket.MessageText, []byte(text)) // reading ends, too
 }
 
-// interrupt drops what was not heard of the answers, here and at the carrier, and tells the call what was.
+// interrupt drops the rest of the answers, here and at the carrier, and tells the call how much was heard.
 func (s *Stream) interrupt() {
 	s.mu.Lock()
 	events := s.player.interrupt(time.Now())

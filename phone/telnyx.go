@@ -29,7 +29,7 @@ func (telnyx) Read(data []byte) (Message, error) { return read(data, common, fal
 
 func (telnyx) Write(stream string, m Message) string { return telnyxDialect.write(stream, m) }
 
-// signedFor is how old what Telnyx has signed may be, and how far ahead its clock.
+// signedFor is how old a request that Telnyx has signed may be, and how far ahead its clock.
 const signedFor = 5 * time.Minute
 
 func (telnyx) Verify(l *Line, r *Request, now time.Time) error {
@@ -77,7 +77,7 @@ func (telnyx) Notice(r *Request) (n Notice, err error) {
 		case "call.hangup":
 			n.Move, n.Reason = Failed, cmp.Or(reasons[p.Cause], "failed")
 		}
-	} else if p.Direction != "incoming" && len(p.State) > 0 { // it is ours: what was dialled has a state
+	} else if p.Direction != "incoming" && len(p.State) > 0 { // it is ours: a dialled call has a state
 		n.ID, n.Reason = string(p.State), cmp.Or(reasons[p.Cause], "failed")
 		switch event.Data.EventType {
 		case "call.initiated":

@@ -82,7 +82,7 @@ func (twilio) Dial(ctx context.Context, l *Line, d Dial) (string, error) {
 		"StatusCallback": {status}, "StatusCallbackEvent": {"initiated", "ringing", "answered", "completed"},
 	}
 	switch d.Machine {
-	case HangUpMachine: // a person is not to wait until it is known what answers
+	case HangUpMachine: // a person is not to wait until the carrier has decided
 		form["MachineDetection"], form["AsyncAmd"] = []string{"Enable"}, []string{"true"}
 		form["AsyncAmdStatusCallback"] = []string{status}
 	case SpeakToMachine:
@@ -137,7 +137,7 @@ const formType = "application/x-www-form-urlencoded"
 
 func (twilio) HangUp(ctx context.Context, l *Line, call string) error {
 	if l.Account == "" {
-		return nil // what closes the stream hangs up
+		return nil // closing the stream hangs up
 	}
 	return act(ctx, http.MethodPost, l.twilio("/"+call+".json"), formType, "Status=completed", l.basic)
 }

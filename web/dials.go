@@ -59,7 +59,7 @@ type newDial struct {
 	} `body:"64 KiB"`
 }
 
-// dialAnswer is what there is to say of a call that was asked for.
+// dialAnswer is the answer to a request for a call.
 type dialAnswer struct {
 	CallID   string `json:"call_id"`
 	ThreadID string `json:"thread_id"`

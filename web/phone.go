@@ -87,7 +87,7 @@ func (h phones) signed(c echo.Context) (_ phone.Carrier, _ *phone.Line, n phone.
 	return carrier, line, n, nil
 }
 
-// status takes what a carrier tells later of a call.
+// status takes the later notices of a carrier about a call.
 func (h phones) status(c echo.Context) error {
 	carrier, line, n, err := h.signed(c)
 	if err != nil {
@@ -165,7 +165,7 @@ func (h phones) connect(
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 }
 
-// moved takes what a carrier says of a transfer. A call that goes on with nobody here ends when its transfer does.
+// moved takes the notices of a carrier about a transfer. A call that goes on with nobody here ends when its transfer does.
 func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice) (err error) {
 	token := streamToken(line, n.Call)
 	reply := phone.Nothing
@@ -186,7 +186,7 @@ func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 }
 
-// follow takes what a carrier says of a call out, for which it is to open a stream where its answer may ask for one.
+// follow takes the notices of a carrier about a call out, for which it is to open a stream where its answer may ask for one.
 func (h phones) follow(
 	c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice, mayConnect bool,
 ) error {
@@ -264,7 +264,7 @@ func (h phones) room(ctx context.Context, line *phone.Line, call ringing, id str
 	return h.lines.enter(id, line, call, ofLine, ofCaller, h.now()), nil
 }
 
-// streamToken returns what opens the stream of a call.
+// streamToken returns the token that opens the stream of a call.
 func streamToken(line *phone.Line, call string) string {
 	mac := hmac.New(sha256.New, []byte(line.Secret.Reveal()))
 	mac.Write([]byte("stream of " + line.Carrier + " " + line.Name + " " + call))

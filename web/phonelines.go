@@ -20,7 +20,7 @@ type Phone struct {
 // streamWithin is how long the stream of a call may take to begin.
 const streamWithin = 30 * time.Second
 
-// ringing is a call whose stream has not begun, as its token has it. Of a call out, Caller is the number that was
+// ringing is a call without a stream yet, as its token has it. Of a call out, Caller is the number that was
 // dialled, Called the line's, and Out our id.
 type ringing struct{ Call, Caller, Called, Out string }
 

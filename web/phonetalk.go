@@ -20,7 +20,7 @@ import (
 // phones serves the webhooks of telephone numbers, and the streams of their calls.
 type phones struct{ *api }
 
-// hangUpTimeout limits what a carrier is asked after a call.
+// hangUpTimeout limits the requests to a carrier after a call.
 const hangUpTimeout = 15 * time.Second
 
 // talk runs a call from the start of its stream.
