@@ -42,8 +42,8 @@ type Settings struct {
 	HangUpAfter time.Duration `yaml:"hang_up_after_seconds" default:"30" min:"0" max:"3600"`
 	// What the numbers that may be called begin with, such as +49; without any, none may be called.
 	DialPrefixes []string `yaml:"dial_prefixes" format:"prefix"`
-	// What to do if the carrier hears that a machine has answered a call out: hangup, message (to speak after its tone),
-	// or off, not to listen for it.
+	// What to do if the carrier hears that a machine has answered a call out: hangup, message (to speak after its
+	// tone), or off, not to listen for it.
 	Machine string `yaml:"machine" default:"off" enum:"hangup,message,off"`
 }
 
@@ -80,14 +80,15 @@ type Line struct {
 	Secret interface{ Reveal() string } `yaml:"-"`
 }
 
-// Carrier is a telephone company, or a service that speaks as one does. All but its requests are functions of their arguments.
+// Carrier is a telephone company, or a service that speaks as one does. All but its requests are functions of their
+// arguments.
 type Carrier interface {
 	// Verify returns an error unless the carrier has signed a request of its webhook, by the line's key.
 	Verify(l *Line, r *Request, now time.Time) error
 	// Notice reads a signed request.
 	Notice(r *Request) (Notice, error)
-	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both return
-	// what to answer to the notice of the call.
+	// Connect has the carrier open a stream to an address for a call, Refuse has it say that the line is busy. Both
+	// return what to answer to the notice of the call.
 	Connect(ctx context.Context, l *Line, n Notice, address string) (Reply, error)
 	Refuse(ctx context.Context, l *Line, call string) (Reply, error)
 	// Dial has the carrier call a number, and returns its id of the call. The error is errAgain if it has not taken the
@@ -142,7 +143,8 @@ type Notice struct {
 	// Call is the carrier's id; From and To are numbers as the carrier writes them.
 	Call, From, To string
 
-	// ID is our id of a call out, which is none of the above. Asked is the id that Dial has returned, if that is not Call.
+	// ID is our id of a call out, which is none of the above. Asked is the id that Dial has returned, if that is not
+	// Call.
 	ID, Asked string
 	// Rings means that the number is being called, Answered that somebody has answered.
 	Rings, Answered bool
@@ -386,7 +388,8 @@ func whole(n json.Number) int64 {
 	return -1
 }
 
-// dialect is how a carrier writes the messages that it gets, where STREAM and VALUE stand for the stream and the sound or the name.
+// dialect is how a carrier writes the messages that it gets, where STREAM and VALUE stand for the stream and the sound
+// or the name.
 type dialect struct{ audio, mark, clear string }
 
 func (d dialect) write(stream string, m Message) string {

@@ -19,8 +19,8 @@ const (
 	maxQueued = 8 << 20
 )
 
-// player sends the sound of answers a little ahead of time, and estimates how much of it was heard: from the last mark that
-// came back, and the time since. Positions are in bytes since the call began.
+// player sends the sound of answers a little ahead of time, and estimates how much of it was heard: from the last mark
+// that came back, and the time since. Positions are in bytes since the call began.
 type player struct {
 	format media.Format
 	queue  []byte // not sent yet

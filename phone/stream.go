@@ -48,8 +48,8 @@ type Config struct {
 	Carrier Carrier
 	// Start is the message with which the carrier has begun the stream.
 	Start Message
-	// Keys takes the keys that the caller has pressed, Gone that the caller has hung up, or did not come back within Grace. They
-	// may wait.
+	// Keys takes the keys that the caller has pressed, Gone that the caller has hung up, or did not come back within
+	// Grace. They may wait.
 	Keys  func(keys string)
 	Gone  func()
 	Grace time.Duration
@@ -127,8 +127,8 @@ func (s *Stream) Over() bool {
 }
 
 // Takes reports whether a socket that begins with start may take the place of the one before: that is lost, and of the
-// same call and stream. After a transfer that has failed the stream may be a new one, once. A carrier may be back before
-// its loss is noticed here, so that Takes waits for it.
+// same call and stream. After a transfer that has failed the stream may be a new one, once. A carrier may be back
+// before its loss is noticed here, so that Takes waits for it.
 func (s *Stream) Takes(start Message) bool {
 	deadline := time.Now().Add(silent)
 	for ticks := time.Tick(tick); ; <-ticks {

@@ -165,7 +165,8 @@ func (h phones) connect(
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 }
 
-// moved takes the notices of a carrier about a transfer. A call that goes on with nobody here ends when its transfer does.
+// moved takes the notices of a carrier about a transfer. A call that goes on with nobody here ends when its transfer
+// does.
 func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice) (err error) {
 	token := streamToken(line, n.Call)
 	reply := phone.Nothing
@@ -186,7 +187,8 @@ func (h phones) moved(c echo.Context, carrier phone.Carrier, line *phone.Line, n
 	return c.Blob(http.StatusOK, reply.Type, []byte(reply.Body))
 }
 
-// follow takes the notices of a carrier about a call out, for which it is to open a stream where its answer may ask for one.
+// follow takes the notices of a carrier about a call out, for which it is to open a stream where its answer may ask for
+// one.
 func (h phones) follow(
 	c echo.Context, carrier phone.Carrier, line *phone.Line, n phone.Notice, mayConnect bool,
 ) error {
