@@ -296,10 +296,9 @@ func TestStream(t *testing.T) {
 		},
 		"a socket that comes back": func(k *talk) {
 			start := Message{Kind: Start, Call: "CA1", Stream: "MZ1"}
-			talks := func() { k.put(k.first, `{"event":"media","media":{"payload":"AQI="}}`) }
-			first := time.AfterFunc(time.Second, talks)
+			talks := time.AfterFunc(time.Second, func() { k.put(k.first, `{"event":"media","media":{"payload":"AQI="}}`) })
 			testkit.Equal(k.t, k.stream.Takes(start), false, "beside the first")
-			first.Reset(0)
+			talks.Reset(0)
 			time.AfterFunc(time.Second, func() { must(k.t, k.first.CloseNow()) })
 			testkit.Equal(k.t, k.stream.Takes(start), true, "the same, before its loss is noticed")
 			pass(17 * time.Second)

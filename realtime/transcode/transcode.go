@@ -34,7 +34,7 @@ type Reader struct {
 	next     uint32         // the timestamp that follows what was returned
 	held     []media.Packet // that came before the one that follows what was returned, in order
 	filled   media.Allowance
-	pause    bool // what is missing before the next packet is none of what is said
+	pause    bool // nothing is filled before the next packet
 
 	decoder   *opus.Decoder  // for Opus
 	resampler *pcm.Resampler // for other formats at another rate; nil if there is none
@@ -107,7 +107,8 @@ func (r *Reader) Flush() []int16 {
 	return r.out
 }
 
-// Pause has nothing filled before the next packet: who plays the sound has been silent meanwhile, and would be so twice.
+// Pause has nothing filled before the next packet. It is for sound that is played as it comes: the player has been
+// silent meanwhile, and would be so twice.
 func (r *Reader) Pause() { r.pause = true }
 
 // End returns the timestamp that follows what was returned.

@@ -45,7 +45,7 @@ func (s *sound) convert(sound []byte, p *media.Packet) (more []byte, quiet bool,
 	return s.format.Encoding.Append(sound, samples), pcm.Level(samples) < hush, err
 }
 
-// pause means that what is missing before the next packet is silence between answers.
+// pause leaves out the silence between answers, before the next packet.
 func (s *sound) pause() {
 	if s.reader != nil {
 		s.reader.Pause()

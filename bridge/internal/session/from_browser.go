@@ -208,8 +208,9 @@ func (s *State) truncate(ev realtime.Event) {
 	}
 	m, heard := it.message, ev.AudioEndMS
 	s.stopHeard(it, 0)
+	// A client that counts on by its clock, beyond the end, cuts nothing off, which upstreams call an error.
 	if all := m.sound.Milliseconds(); m.meta.Status == thread.StatusCompleted && all > 0 && heard > all {
-		s.tellTruncated(it, all) // nothing is cut off, which an upstream calls an error: its client counts on by the clock
+		s.tellTruncated(it, all)
 		return
 	}
 	shorter := m.exact && m.meta.AudioEndMS != nil && *m.meta.AudioEndMS <= heard
